@@ -1,0 +1,124 @@
+// The differentiable ops, lifted to Variables: what component authors compose. Each is one file in
+// core/autograd/functions/ over kernels in core/ops/, and one case list in tests/ops/.
+// T rows, H/D/F widths, V vocabulary, E experts, P pair slots, R rows sorted by expert, k choices.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "core/autograd/tape.h"
+#include "core/ops/activation.h"
+
+namespace moelab {
+
+// y_TF = x_TH · w_FHᵀ (+ b_F). Saves x.
+Variable linear(Tape&, const Variable& x_TH, const Variable& w_FH, const Variable* b_F = nullptr);
+// y_TD = w_VD[id_T]; negative ids give zero rows.
+Variable embedding(Tape&, const Variable& w_VD, const Tensor& id_T);
+// y = x / sqrt(mean(x²) + eps) · w_D. Saves x and one number a row. (Zhang & Sennrich 2019)
+Variable rms_norm(Tape&, const Variable& x_TD, const Variable& w_D, double eps);
+// y = (x − mean) / sqrt(var + eps) · w_D (+ b_D). (Ba et al. 2016)
+Variable layer_norm(Tape&, const Variable& x_TD, const Variable& w_D, const Variable* b_D,
+                    double eps);
+Variable add(Tape&, const Variable& a, const Variable& b);
+Variable scale(Tape&, const Variable& a, double factor);
+// Zeroes each element with probability p and scales the rest by 1/(1−p); element i of row t draws
+// index (global_row + t)·width + i of `rng`.
+Variable dropout(Tape&, const Variable& x_TD, double p, const Rng& rng, Index first_global_row);
+// Zeroes the rows where valid_T is 0 (forward and backward).
+Variable mask_rows(Tape&, const Variable& x_TD, const Tensor& valid_T);
+// A plain activation or gate as an op of its own: y_TF from h_TF or h_T2F.
+Variable activate(Tape&, const Activation& activation, const Variable& h);
+
+// Rotary position embedding on q or k, in halves (GPT-NeoX, Hugging Face): x_T(N·D), N heads of D.
+Variable rope(Tape&, const Variable& x, Index heads, double theta, const Tensor& position_T);
+
+struct AttentionShape {
+  Index batch = 0, length = 0;  // B·L = T
+  Index heads = 0, kv_heads = 0, head_dim = 0;
+  double scale = 0;  // 1/sqrt(head_dim) if 0
+};
+// Causal attention with grouped queries, blocked: memory linear in L. Tokens see earlier tokens of
+// the same row with the same document id. q_T(N·D), k_T(M·D), v_T(M·D) → o_T(N·D). Saves q, k, v, o
+// and one number a (token, head). (Dao et al. 2022)
+Variable attention(Tape&, const Variable& q, const Variable& k, const Variable& v,
+                   const AttentionShape& shape, const Tensor& document_T);
+
+// Σ over rows with target ≥ 0 of −log softmax(logits)[target], as [1] in f64-accurate sum of the
+// run dtype. Saves one number a row and the logits (whose storage backward may overwrite).
+Variable cross_entropy_sum(Tape&, const Variable& logits_TV, const Tensor& target_T);
+// Per-row losses without gradient, f64 [T]; 0 where target < 0.
+Tensor cross_entropy_rows(Backend&, const Tensor& logits_TV, const Tensor& target_T);
+
+// The feed-forward network of every kind: y_RH = down_e(act(up_e(x_row)) · weight_R), rows sorted
+// by expert. e = 1 with identity rows is the dense MLP. Saves source, up output h (R·F or R·2F),
+// weights.
+struct GroupedMlp {
+  Variable up_eGH;                    // [e, F or 2F, H]; gated: gate rows first, then up rows
+  Variable down_eHF;                  // [e, H, F]
+  Variable up_bias_eG, down_bias_eH;  // may be empty; the down bias is scaled by the combine weight
+  const Activation* activation = nullptr;
+  bool gated = true;
+};
+// row_R: source row of each row, −1 for zero rows; null: identity. offset_e1: e+1 row offsets.
+Variable grouped_mlp(Tape&, const Variable& source_SH,
+                     std::shared_ptr<const std::vector<std::int32_t>> row_R,
+                     std::shared_ptr<const std::vector<Index>> offset_e1, const Variable* weight_R,
+                     const GroupedMlp& mlp);
+// y_eRF-like plain grouped product: rows of group e times w_eFHᵀ. For other experts and tests.
+Variable grouped_linear(Tape&, const Variable& x_RH,
+                        std::shared_ptr<const std::vector<Index>> offset_e1, const Variable& w_eFH);
+
+// y_RH = x_SH[row_R] (−1: zero row); backward sums rows of one source in row order.
+Variable gather_rows(Tape&, const Variable& x_SH,
+                     std::shared_ptr<const std::vector<std::int32_t>> row_R);
+// y_TH[t] = Σ_j x_RH[row_of_P[p]] over the pair slots p of t in choice order, −1 skipped.
+Variable combine_rows(Tape&, const Variable& x_RH,
+                      std::shared_ptr<const std::vector<std::int32_t>> row_of_P,
+                      std::shared_ptr<const std::vector<Index>> offset_T1);
+
+// The router as one op and one backward.
+enum class ScoreKind : std::uint8_t { softmax, sigmoid, sqrtsoftplus };
+enum class WeightRule : std::uint8_t {
+  softmax_chosen,  // softmax over the chosen logits (post)
+  softmax_all,     // softmax over all experts, not renormalised (pre)
+  normalized,      // score_i / (Σ chosen + 1e-20); the raw score at k = 1 (Megatron)
+  raw,             // score_i
+};
+struct RouterScores {                  // results of router_select
+  Variable weight_P;                   // [T·k], 0 where absent
+  Variable scores_TE;                  // normalised over all experts; rows of invalid tokens 0
+  std::vector<std::int32_t> expert_P;  // [T·k] choice order; −1 for invalid tokens
+};
+struct RouterRule {
+  Index k = 2;
+  ScoreKind score = ScoreKind::softmax;
+  WeightRule weights = WeightRule::softmax_chosen;
+  double scaling = 1.0;
+  Index groups = 0, group_limit = 0;  // DeepSeek's group-limited selection; 0: off
+  Index group_top = 0;                // how many keys a group's score sums; 0: k / group_limit
+  bool key_is_logit = true;           // softmax post: select on logits; else on scores
+};
+// logits_TE (f32 or f64) → selection, weights (in `out`, the run dtype) and scores (logits' dtype).
+// bias_E is added to the selection key only. forced_P overrides the selection. Ties: lowest expert
+// id.
+RouterScores router_select(Tape&, const Variable& logits_TE, const RouterRule& rule,
+                           const Tensor& bias_E, const Tensor& valid_T,
+                           const std::vector<std::int32_t>* forced_P, DType out);
+// logits_TE = x_TH · w_EHᵀ (+ b_E) computed in `compute` (f32 or f64; x and w widen).
+Variable gating(Tape&, const Variable& x_TH, const Variable& w_EH, const Variable* b_E,
+                DType compute);
+// Gathers weight_P at pair slots (row order of a dispatcher): y_R = w_P[slot_R], −1 gives 0.
+Variable gather_weights(Tape&, const Variable& w_P,
+                        std::shared_ptr<const std::vector<Index>> slot_R);
+// w ← w / Σ of the kept slots of its token (renormalise after dropping); dropped slots become 0.
+Variable renormalize_weights(Tape&, const Variable& w_P, const std::vector<Index>& offset_T1,
+                             const std::vector<std::uint8_t>& kept_P);
+
+// Σ_g c_g · Σ_i f_gi · (Σ_{t in g} scores_ti): value [1] and gradient of a switch-style loss, given
+// coefficients per (instance, expert). instance_T: table row of each token, −1: skip.
+Variable weighted_score_sum(Tape&, const Variable& scores_TE, const Tensor& coefficient_GE,
+                            const std::vector<std::int32_t>& instance_T);
+// Σ_t weight_T · logsumexp(logits_t)²: the z-loss's local part. weight_T f64 [T], 0 for padding.
+Variable weighted_lse_square(Tape&, const Variable& logits_TE, const Tensor& weight_T);
+
+}  // namespace moelab

@@ -1,0 +1,34 @@
+// Matrix products. C_MN = alpha·op(A)·op(B) + beta·C, all row-major. f32 goes to oneDNN, one thread
+// a call; f64 to a small kernel of our own. The parallel forms cut rows into tiles at fixed places,
+// so that the number of threads cannot change a bit.
+#pragma once
+#include "core/tensor/tensor.h"
+
+namespace moelab {
+
+constexpr Index kGemmRowTile = 128;  // rows of C a work item computes
+
+template <class T>  // float or double
+struct GemmArgs {
+  bool transpose_a = false, transpose_b = false;
+  Index m = 0, n = 0, k = 0;
+  T alpha = T(1);
+  const T* a = nullptr;  // [m, k], or [k, m] if transpose_a
+  Index lda = 0;         // elements between rows as stored
+  const T* b = nullptr;  // [k, n], or [n, k] if transpose_b
+  Index ldb = 0;
+  T beta = T(0);  // 0: C is only written
+  T* c = nullptr;
+  Index ldc = 0;
+};
+
+template <class T>
+void gemm_one_thread(const GemmArgs<T>& args);  // on the calling thread
+
+template <class T>
+void gemm(
+    const GemmArgs<T>& args);  // over row tiles (and column tiles when rows are few), threads()
+
+const char* gemm_library();  // "oneDNN 2.6.3" for --version and doctor
+
+}  // namespace moelab

@@ -1,0 +1,71 @@
+// Balancer: losses and controllers that keep experts evenly used. Every hook is optional.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/moe/loss_ledger.h"
+#include "core/moe/router.h"
+
+namespace moelab {
+
+// Globally summed counts of one layer over a whole step (all micro-batches, all ranks).
+struct StepLoad {
+  std::vector<Index> routed_E;  // before dropping
+  std::vector<Index> kept_E;    // after dropping
+  Index valid_tokens = 0;
+};
+
+struct BalancerInput {
+  const Routing& routing;
+  const Tokens& tokens;
+  Moment moment;
+  Index layer = 0;
+  std::shared_ptr<Group> dp;
+  // Instances of a scope in the whole step (non-empty, over all micro-batches and ranks).
+  std::function<Index(ScopeSpec)> instances_in_step;
+  // The scope's map for this micro-batch; built once and shared.
+  std::function<const ScopeMap&(ScopeSpec)> scope;
+  Index valid_tokens_in_step = 0;
+  // What this balancer's layer kept from the earlier micro-batches of the step (per balancer,
+  // cleared by the trainer when the step ends, never saved).
+  StateStore& step_state;
+};
+
+class Balancer {
+ public:
+  static constexpr std::string_view family = "balancer";
+  struct Facts {
+    Index experts = 0, k = 0;
+    Index rows_per_micro_batch = 0, ranks = 1;
+    Index micro_batches = 1;
+  };
+  struct Traits {
+    bool has_loss = false, has_bias = false;
+    std::optional<ScopeSpec> scope;  // what the loss is computed over
+  };
+  struct Context {
+    Backend& backend;
+    DType dtype;  // of state
+    Index experts = 0, k = 0, layer = 0;
+    std::string label;
+    StateStore& state;
+  };
+  virtual ~Balancer() = default;
+  // The loss of one layer and micro-batch; its value is 1 at perfect balance for losses of the form
+  // Σ f·P.
+  virtual std::optional<LossTerm> loss(Tape&, const BalancerInput&) { return {}; }
+  // A loss over all MoE layers together, called once a micro-batch on the first layer's balancer.
+  virtual std::optional<LossTerm> pooled_loss(Tape&, std::span<const Routing>,
+                                              const BalancerInput&) {
+    return {};
+  }
+  // Added to the scores before selection, never to the weights. Undefined: none.
+  virtual Tensor bias() const { return {}; }
+  // Once a step, after the optimizer; not called for skipped steps, in eval, or when frozen.
+  virtual void after_step(const StepLoad&) {}
+};
+
+}  // namespace moelab

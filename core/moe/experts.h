@@ -1,0 +1,36 @@
+// Experts: the feed-forward networks, grouped by local expert. The combine weight is multiplied
+// between activation and down projection, so that backward needs only the input rows and the up
+// projection's output. e local experts, R rows, H hidden, F expert width (2F up columns if gated).
+#pragma once
+#include <string>
+
+#include "core/autograd/tape.h"
+#include "core/moe/dispatcher.h"
+#include "registry/component.h"
+
+namespace moelab {
+
+class Experts : public Module {
+ public:
+  static constexpr std::string_view family = "experts";
+  struct Facts {
+    Index hidden = 0, experts = 0, ep = 1;
+  };
+  struct Traits {
+    Index width = 0;  // F
+    bool gated = true;
+    bool bias = false;
+  };
+  struct Context {
+    Backend& backend;
+    DType dtype;
+    Index hidden = 0;
+    Index experts = 0, first_expert = 0, local_experts = 0;
+    std::string name;  // "model.layers.3.mlp.experts"
+    double init_std = 0.02, output_init_std = 0.02;
+  };
+  // y_RH, one row an input row, already weighted.
+  virtual Variable forward(Tape&, const RowView& rows, const Variable& weight_R) = 0;
+};
+
+}  // namespace moelab

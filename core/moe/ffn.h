@@ -1,0 +1,36 @@
+// Ffn: what stands in a block's feed-forward slot: dense, moe. The layer pattern of a recipe names
+// tables [ffn.<name>], each with its kind and its own components.
+#pragma once
+#include "core/moe/moe_layer.h"
+
+namespace moelab {
+
+class Ffn : public Module {
+ public:
+  static constexpr std::string_view family = "ffn";
+  static constexpr std::string_view selector = "kind";
+  struct Facts {
+    Index hidden = 0;
+    Index rows_per_micro_batch = 0, length = 0, micro_batches = 1;
+    Index ranks = 1, ep = 1, dp = 1;
+    bool generates = false;
+  };
+  struct Traits {  // for explain: of one layer
+    bool moe = false, causal = true;
+    Index experts = 0, k = 0;  // k: mean active experts a token, for FLOPs
+    Index width = 0;           // F
+    bool gated = true;
+    std::vector<std::string> train_inference_gap;
+  };
+  using Context = MoeLayer::Context;
+  virtual FfnOutput forward(Tape& tape, const FfnInput& input) = 0;
+  virtual StateStore* state() { return nullptr; }
+  virtual void after_step(const StepLoad&) {}
+  virtual void begin_step() {}
+  // For pooled losses: the balancers by label; empty for dense.
+  virtual const std::map<std::string, std::unique_ptr<Balancer>>* balancers() const {
+    return nullptr;
+  }
+};
+
+}  // namespace moelab

@@ -1,0 +1,96 @@
+// The one MoE layer: route, drop, dispatch, experts, combine, with balancers beside. Everything
+// that a published idea changes is behind a family; the layer only connects them.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/moe/balancer.h"
+#include "core/moe/dispatcher.h"
+#include "core/moe/dropper.h"
+#include "core/moe/experts.h"
+#include "core/moe/router.h"
+#include "core/parallel/rank_context.h"
+
+namespace moelab {
+
+// The MoE part of a recipe: [ffn.<name>] with kind = "moe".
+struct MoeParams {
+  std::int64_t num_experts = 8;
+  Component<Router> router{"softmax"};
+  Components<Balancer> balancers;
+  Component<Dropper> dropper{"none"};
+  Component<Dispatcher> dispatcher{"auto"};
+  Component<Experts> experts{"grouped"};
+  void describe(ParamVisitor& v);
+};
+
+// What one forward of one layer leaves behind, as values; the trainer commits it once a step. All
+// numbers are this rank's; sums over ranks and micro-batches come later.
+struct RoutingRecord {
+  Index layer = 0, experts = 0;
+  std::vector<Index> routed_E, kept_E, filler_E;  // i64
+  Index dropped_capacity = 0;
+  Index valid_tokens = 0;
+  std::vector<double> score_sum_E;  // Σ_t scores
+  double token_entropy_sum = 0;     // Σ_t H(scores_t), nats
+  double logit_max = 0;
+  double choice_bias_min = 0, choice_bias_max = 0;
+  std::shared_ptr<const RoutingPlan> plan;  // for trace and tests
+};
+
+struct StepFacts {  // the same for all layers and micro-batches of a step
+  std::function<Index(ScopeSpec)> instances_in_step;
+  Index valid_tokens_in_step = 0;
+};
+
+struct FfnInput {
+  Variable x_TH;
+  const Tokens& tokens;
+  Moment moment;
+  const StepFacts& facts;
+  const ForcedRouting* forced = nullptr;
+  const NoiseSource* noise = nullptr;
+  Variable previous_logits_TE;
+};
+
+struct FfnOutput {
+  Variable y_TH;
+  std::vector<LossTerm> losses;
+  std::shared_ptr<RoutingRecord> record;  // null for dense
+  std::shared_ptr<Routing> routing;       // null for dense; for pooled losses and the next layer
+};
+
+class MoeLayer {
+ public:
+  struct Context {
+    RankContext& ranks;
+    DType dtype;
+    Index hidden = 0, layer = 0;
+    double init_std = 0.02, output_init_std = 0.02, router_init_std = 0.02;
+    std::string name;  // "model.layers.3.mlp"
+  };
+  MoeLayer(const MoeParams& params, const Context& context);
+  FfnOutput forward(Tape& tape, const FfnInput& input);
+  void parameters(const std::function<void(Parameter&)>& visit);
+  StateStore& state() { return state_; }
+  // Controllers move; skipped steps and frozen runs do not call it.
+  void after_step(const StepLoad& load);
+  void begin_step();  // clears the balancers' per-step memory
+  const std::map<std::string, std::unique_ptr<Balancer>>& balancers() const { return balancers_; }
+
+ private:
+  Context context_;
+  StateStore state_;
+  Index experts_ = 0, k_ = 0;
+  std::unique_ptr<Router> router_;
+  std::map<std::string, std::unique_ptr<Balancer>> balancers_;
+  std::map<std::string, std::unique_ptr<StateStore>> step_state_;
+  std::unique_ptr<Dropper> dropper_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<Experts> expert_layer_;
+};
+
+}  // namespace moelab

@@ -1,0 +1,76 @@
+// Router: which experts each token goes to and with which weight. One router serves training and
+// inference. T tokens, H hidden width, E experts, P pair slots.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/autograd/tape.h"
+#include "core/moe/routing_plan.h"
+#include "core/moe/scope.h"
+#include "core/moe/state_store.h"
+#include "core/moe/tokens.h"
+#include "registry/component.h"
+
+namespace moelab {
+
+struct Routing {
+  std::shared_ptr<RoutingPlan> plan;
+  Variable weight_P;   // combine weights, run dtype; 0 where absent; gradient flows to the logits
+  Variable logits_TE;  // router dtype
+  // Scores normalised over all E experts (softmax, or sigmoid/Σ): what balancing losses see. Rows
+  // of invalid tokens are 0.
+  Variable scores_TE;
+};
+
+// Recorded draws, so that noise can be played back: fill(name, out) writes the values and returns
+// true to override the router's own counter-based draw.
+using NoiseSource = std::function<bool(std::string_view name, const Tensor& out)>;
+
+// Routing recorded elsewhere, forced on this router: expert ids in choice order, −1 absent.
+struct ForcedRouting {
+  std::vector<Index> offset_T1;
+  std::vector<std::int32_t> expert_P;
+};
+
+struct RouterInput {
+  Variable x_TH;
+  const Tokens& tokens;
+  Moment moment;
+  Index layer = 0;                        // 0-based block
+  const ForcedRouting* forced = nullptr;  // replay: ids are taken, weights are computed at them
+  const NoiseSource* noise = nullptr;
+  Tensor bias_E;                // choice-only bias from balancers, f32/f64; may be undefined
+  Variable previous_logits_TE;  // of the previous MoE layer; may be undefined
+  std::shared_ptr<Group> dp;
+};
+
+class Router : public Module {
+ public:
+  static constexpr std::string_view family = "router";
+  struct Facts {
+    Index hidden = 0, experts = 0;
+    bool generates = false;        // the recipe samples text
+    bool has_choice_bias = false;  // some balancer adds one
+  };
+  struct Traits {
+    bool causal = true;  // a token's routing depends on no later token
+    bool variable_k = false;
+    bool stochastic = false;  // draws noise in training
+    Index k = 0;              // experts a token; 0 when it varies
+    std::vector<std::string>
+        train_inference_gap;  // what differs between training and inference, in words
+  };
+  struct Context {
+    Backend& backend;
+    DType dtype;
+    Index hidden = 0, experts = 0, layer = 0;
+    std::string name;  // "model.layers.3.mlp.gate"
+    double init_std = 0.02;
+    StateStore& state;
+  };
+  virtual Routing route(Tape& tape, const RouterInput& input) = 0;
+};
+
+}  // namespace moelab

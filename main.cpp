@@ -1,0 +1,3 @@
+#include "core/cli/cli.h"
+
+int main(int argc, char** argv) { return moelab::cli_main(argc, argv); }
