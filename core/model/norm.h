@@ -13,6 +13,7 @@ class Norm : public Module {
     Backend& backend;
     DType dtype;
     Index width = 0;
+    double eps = 1e-6;
     std::string name;  // "model.layers.0.input_layernorm"
   };
   virtual Variable forward(Tape&, const Variable& x_TD) = 0;

@@ -27,6 +27,7 @@ class Dropper {
   struct Traits {
     bool drops = false, pads = false;
     bool drops_in_inference = false;
+    bool renormalizes = false;  // the kept weights of a token are divided by their sum
     std::optional<ScopeSpec> scope;
   };
   struct Context {

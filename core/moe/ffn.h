@@ -1,6 +1,8 @@
 // Ffn: what stands in a block's feed-forward slot: dense, moe. The layer pattern of a recipe names
 // tables [ffn.<name>], each with its kind and its own components.
 #pragma once
+#include <span>
+
 #include "core/moe/moe_layer.h"
 
 namespace moelab {
@@ -27,9 +29,9 @@ class Ffn : public Module {
   virtual StateStore* state() { return nullptr; }
   virtual void after_step(const StepLoad&) {}
   virtual void begin_step() {}
-  // For pooled losses: the balancers by label; empty for dense.
-  virtual const std::map<std::string, std::unique_ptr<Balancer>>* balancers() const {
-    return nullptr;
+  // The losses that see all MoE layers together; called once a micro-batch, on the first MoE layer.
+  virtual std::vector<LossTerm> pooled_losses(Tape&, std::span<const Routing>, const FfnInput&) {
+    return {};
   }
 };
 

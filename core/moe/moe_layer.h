@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,20 @@ struct StepFacts {  // the same for all layers and micro-batches of a step
   Index valid_tokens_in_step = 0;
 };
 
+// Scope maps of one micro-batch, built on first use and shared by its layers and by recomputed
+// segments, which therefore repeat no collective.
+class ScopeMaps {
+ public:
+  ScopeMaps(const Tokens& tokens, std::shared_ptr<Group> dp)
+      : tokens_(tokens), dp_(std::move(dp)) {}
+  const ScopeMap& get(ScopeSpec spec);  // collective on first use when instances span ranks
+
+ private:
+  Tokens tokens_;  // shares the tensors
+  std::shared_ptr<Group> dp_;
+  std::vector<std::pair<ScopeSpec, std::unique_ptr<ScopeMap>>> maps_;
+};
+
 struct FfnInput {
   Variable x_TH;
   const Tokens& tokens;
@@ -54,6 +69,7 @@ struct FfnInput {
   const ForcedRouting* forced = nullptr;
   const NoiseSource* noise = nullptr;
   Variable previous_logits_TE;
+  std::shared_ptr<ScopeMaps> scopes;  // null: the layer makes its own
 };
 
 struct FfnOutput {
@@ -74,6 +90,9 @@ class MoeLayer {
   };
   MoeLayer(const MoeParams& params, const Context& context);
   FfnOutput forward(Tape& tape, const FfnInput& input);
+  // Losses over all MoE layers together, by this layer's balancers.
+  std::vector<LossTerm> pooled_losses(Tape& tape, std::span<const Routing> layers,
+                                      const FfnInput& input);
   void parameters(const std::function<void(Parameter&)>& visit);
   StateStore& state() { return state_; }
   // Controllers move; skipped steps and frozen runs do not call it.

@@ -1,0 +1,74 @@
+// Pre-norm decoder: token embedding, blocks of (norm, attention, norm, ffn), final norm, head (tied
+// or not). T tokens, H hidden, V vocabulary.
+#pragma once
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/model/block.h"
+#include "core/model/model_section.h"
+#include "core/moe/ffn.h"
+
+namespace moelab {
+
+class KvCache;
+
+struct ModelSpec {
+  ModelSection section;
+  std::vector<std::string> layers;            // ffn table of each block, the pattern expanded
+  std::map<std::string, Component<Ffn>> ffn;  // by table name
+  Index vocabulary = 0;
+  DType dtype = DType::f32;
+  std::uint64_t seed = 1;  // of initial values and of the model's random draws
+};
+
+struct ForwardOptions {
+  // Routing to replay, by block; an entry without pairs leaves its block free. Null: none.
+  const std::vector<ForcedRouting>* forced = nullptr;
+  const NoiseSource* noise = nullptr;
+  KvCache* cache = nullptr;  // generation: keys and values of earlier positions
+  bool want_logits = false;
+};
+
+struct ModelOutput {
+  Variable loss_sum;  // [1]: Σ of −log p over rows with target ≥ 0; undefined without targets
+  std::vector<LossTerm> losses;                         // balancing losses of all layers, unseeded
+  std::vector<std::shared_ptr<RoutingRecord>> records;  // of the MoE layers, lowest block first
+  Variable logits_TV;                                   // only when wanted
+};
+
+class Transformer : public Module {
+ public:
+  // Collective when components are. Values are initialised: a pure function of (spec.seed,
+  // parameter name with its global expert id, index), the same on every layout.
+  Transformer(const ModelSpec& spec, RankContext& ranks);
+
+  // `tokens` are copied (tensors shared), so that the tape may outlive them. target_T: i32 [T], −1
+  // for no loss; undefined for none. Seed loss_sum with 1/valid targets of the whole step and each
+  // loss with its coefficient, then tape.backward(). Never seeds by itself.
+  ModelOutput forward(Tape& tape, const Tokens& tokens, const Tensor& target_T,
+                      const Moment& moment, const StepFacts& facts,
+                      const ForwardOptions& options = {});
+
+  void parameters(const std::function<void(Parameter&)>& visit) override;
+  Index layers() const { return static_cast<Index>(blocks_.size()); }
+  Ffn& ffn(Index layer) { return blocks_[static_cast<std::size_t>(layer)]->ffn(); }
+  const ModelSpec& spec() const { return spec_; }
+  // State of the MoE layers' components, lowest block first.
+  std::vector<StateStore*> states();
+  void begin_step();  // before the first micro-batch of every step
+  // After the optimizer's step, by block; not for skipped steps, nor when controllers are frozen.
+  void after_step(const std::map<Index, StepLoad>& load_of_layer);
+
+ private:
+  ModelSpec spec_;
+  RankContext& ranks_;
+  Parameter embedding_;  // [V, H]
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::unique_ptr<Norm> final_norm_;
+  Parameter head_;  // [V, H]; undefined value when tied
+};
+
+}  // namespace moelab
