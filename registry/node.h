@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -37,5 +38,13 @@ struct Node {
   std::string_view kind() const;  // "a table", "a string", "an integer", … for messages
   std::string text() const;       // the value as TOML would write it, on one line
 };
+
+std::string toml_string(std::string_view text);  // quoted and escaped
+std::string toml_real(double value);             // reads back as exactly this float
+bool is_bare_key(std::string_view key);          // letters, digits, '_' and '-', at least one
+// Lays `over` on `under`: tables merge, everything else is replaced. A component named by a plain
+// string becomes a table when a table is laid on it; its name then stands under kNameKey.
+void merge(Node& under, Node over);
+inline constexpr std::string_view kNameKey = "";
 
 }  // namespace moelab

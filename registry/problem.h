@@ -1,5 +1,6 @@
 // What is wrong or doubtful about a recipe. Problems are collected, never thrown one by one.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@ struct Problem {
   Severity severity = Severity::error;
   Source source;
   std::string text;          // value, rule, remedy, nearest name
+  std::string path;          // of the value it is about, "" for syntax
   std::string line() const;  // "tiny.toml:4:1: error: train.steps = 0 must be at least 1"
 };
 
@@ -36,6 +38,7 @@ class Report {
   // Where `path` was set; the nearest enclosing table's place if it is a default.
   Source source_of(std::string_view path) const;
   std::string value_of(std::string_view path) const;  // TOML text, "" if unknown
+  bool has_error_at(std::string_view path) const;
 
  private:
   std::vector<ResolvedValue> values_;
@@ -60,7 +63,7 @@ class Checker {
   const std::string& prefix() const { return prefix_; }
 
  private:
-  // Text becomes "<path> = <value> <text>".
+  // Text becomes "<path> = <value> <text>". Silent where the value itself is already a mistake.
   void add(Problem::Severity severity, std::string_view key, const std::string& text);
   Report& report_;
   std::string prefix_;

@@ -37,6 +37,7 @@ struct EntryBase {
 struct Conflict {  // two members of one name; main() prints both places and refuses to start
   std::string family, name;
   std::source_location first, second;
+  std::string text() const;  // one line with both places
 };
 
 // The type-erased half of a registry; `families()` lists them all by name.
