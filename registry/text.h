@@ -9,7 +9,7 @@ namespace moelab {
 template <class... Parts>
 std::string str(const Parts&... parts) {
   std::ostringstream out;
-  (out << ... << parts);
+  static_cast<void>((out << ... << parts));
   return out.str();
 }
 

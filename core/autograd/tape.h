@@ -2,11 +2,15 @@
 // steps in reverse and frees each as it goes: no graph, no search, no recursion. The tape is
 // passed, never global; one tape serves one (stage, micro-batch). First order only.
 //
-// Whoever composes Variables writes forward only. Whoever writes an op gives
-//   Variable y = tape.output(value, {&x, &w});                       // needs a gradient if an
-//   input does if (y.needs_grad()) tape.step("name", {y}, [=, x = x.slot(), …](Tape& t) {
-//     const Tensor dy = t.grad(y_slot); if (Grad g = t.grad_of(x)) … });
-// and captures exactly the tensors that backward reads: what is captured is what is saved.
+// Whoever composes Variables writes forward only. Whoever writes an op ends its forward with
+//   Variable y = tape.output(value, {&x, &w});  // needs a gradient if an input does
+//   if (y.needs_grad())
+//     tape.step("name", {y.slot()}, [dx = x.slot(), dy = y.slot(), …](Tape& t) {
+//       if (Grad g = t.grad_of(dx)) write g.into (= or += by g.accumulate) from t.grad(dy);
+//     });
+//   return y;
+// and captures exactly the tensors that backward reads: what is captured is what is saved. Ask
+// grad_of for a slot only when about to write it: the next one to ask adds to what was written.
 #pragma once
 #include <any>
 #include <functional>
@@ -47,12 +51,11 @@ struct Grad {
 };
 
 // What a recomputed segment must not do twice: routing plans, sums over ranks, received rows.
-// Filled in order on the first pass, read in the same order on the second.
+// Filled in order on the first pass, emptied in the same order on the second.
 class SegmentMemory {
  public:
   void put(std::any value) { kept_.push_back(std::move(value)); }
   std::any take() { return std::move(kept_.at(next_++)); }
-  void rewind() { next_ = 0; }
 
  private:
   std::vector<std::any> kept_;
@@ -82,8 +85,11 @@ class Tape {
   // `outputs`: the step is skipped when none of them has received a gradient.
   void step(const char* op, std::vector<GradSlot> outputs, Backward backward);
 
-  Grad grad_of(const GradSlot& slot);       // {} if the slot wants none
-  Tensor grad(const GradSlot& slot) const;  // undefined if none arrived
+  Grad grad_of(const GradSlot& slot);  // {} if the slot wants none
+  // Adds a finished gradient. Its storage becomes the slot's if the slot is empty, so the caller
+  // passes either a tensor of its own or the gradient of its single output (as `add` does).
+  void give(const GradSlot& slot, const Tensor& gradient);
+  Tensor grad(const GradSlot& slot) const;  // undefined if none arrived, and for consumed outputs
   // Adds factor·gradient to a variable from outside: 1/tokens for the loss, a coefficient for a
   // balancer.
   void seed(const Variable& v, double factor);  // v is a scalar or any shape: filled
@@ -96,23 +102,20 @@ class Tape {
   template <class F>
   auto remember(F&& make) -> decltype(make()) {
     using T = decltype(make());
-    if (replaying_) return std::any_cast<T>(memory_->take());
-    T value = make();
+    T value = replay_ ? std::any_cast<T>(replay_->take()) : make();
     if (memory_) memory_->put(value);
     return value;
   }
-  bool replaying() const { return replaying_; }  // second pass of a recomputed segment
+  bool replaying() const { return replay_ != nullptr; }  // second pass of a recomputed segment
 
-  // Called with the op's name and seconds after every backward step and by ops after forward:
-  // bench.
+  // Called with the op's name and seconds by OpTimer after every forward and by backward() after
+  // every step: bench.
   using Observer = std::function<void(const char* op, bool backward, double seconds)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
   const Observer& observer() const { return observer_; }
 
  private:
-  friend std::vector<Variable> recompute(
-      Tape&, const std::vector<Variable>&,
-      const std::function<std::vector<Variable>(Tape&, const std::vector<Variable>&)>&);
+  friend class Recompute;
   struct Step {
     const char* op;
     std::vector<GradSlot> outputs;
@@ -128,17 +131,18 @@ class Tape {
   std::vector<Step> steps_;
   std::vector<Slot> slots_;
   std::vector<std::pair<Parameter*, Index>> leaves_;
-  std::shared_ptr<SegmentMemory> memory_;
-  bool replaying_ = false;
+  std::shared_ptr<SegmentMemory> memory_;  // where remember() puts: first pass
+  std::shared_ptr<SegmentMemory> replay_;  // where remember() takes: second pass
   Observer observer_;
 };
 
 // One node for a whole segment: keeps only the inputs, runs `segment` again when gradients arrive.
-// Bit-equal to not recomputing, since forward is pure. Side effects of `segment` (records) must be
-// guarded by !tape.replaying(). Outputs may include scalars (balancing losses).
-std::vector<Variable> recompute(
-    Tape& tape, const std::vector<Variable>& inputs,
-    const std::function<std::vector<Variable>(Tape&, const std::vector<Variable>&)>& segment);
+// Bit-equal to not recomputing, since forward is pure. `segment` may use Variables only through its
+// inputs and parameters only through leaf() of the tape it is given. Its side effects (records)
+// must be guarded by !tape.replaying(). Outputs may include scalars (balancing losses).
+using Segment = std::function<std::vector<Variable>(Tape&, const std::vector<Variable>&)>;
+std::vector<Variable> recompute(Tape& tape, const std::vector<Variable>& inputs,
+                                const Segment& segment);
 
 // Times one op for the tape's observer: `const OpTimer timer(tape, "linear");` first in the lift.
 class OpTimer {

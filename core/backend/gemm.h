@@ -6,7 +6,9 @@
 
 namespace moelab {
 
-constexpr Index kGemmRowTile = 128;  // rows of C a work item computes
+constexpr Index kGemmRowTile = 128;     // rows of C a work item computes
+constexpr Index kGemmColumnTile = 256;  // columns, when there are fewer than kGemmEnoughTiles
+constexpr Index kGemmEnoughTiles = 8;   // row tiles
 
 template <class T>  // float or double
 struct GemmArgs {

@@ -24,6 +24,10 @@ class Rng {
   // Uniform integer in [0, n), n ≥ 1, without modulo bias worth naming (64-bit multiply-shift).
   std::uint64_t below(std::uint64_t index, std::uint64_t n) const;
 
+  // For kernels that draw on the device: philox_block(key, salt, index) is block(index).
+  std::uint64_t key() const { return key_; }
+  std::uint64_t salt() const { return salt_; }
+
  private:
   std::uint64_t key_ = 0, salt_ = 0;
 };

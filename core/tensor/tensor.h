@@ -22,6 +22,8 @@ class Shape {  // up to 4 axes, int64 each
   int rank() const { return rank_; }
   Index operator[](int axis) const { return sizes_[axis]; }
   Index numel() const;
+  Shape with_rows(Index count) const;  // the first axis replaced
+  Shape row() const;                   // the first axis removed
   bool operator==(const Shape&) const = default;
   std::string text() const;  // "[2, 3]"
 

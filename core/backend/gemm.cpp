@@ -1,0 +1,89 @@
+#include "core/backend/gemm.h"
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
+
+#include "core/backend/gemm_f64.h"
+#include "core/base/threads.h"
+
+namespace moelab {
+namespace {
+
+// oneDNN takes its number of threads from OpenMP; a threaded dnnl_sgemm may differ in bits.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+template <class T>
+void scale_rows(const GemmArgs<T>& g) {  // the product is empty: C = beta·C
+  for (Index i = 0; i < g.m; ++i)
+    for (Index j = 0; j < g.n; ++j) {
+      T& c = g.c[i * g.ldc + j];
+      c = g.beta == T(0) ? T(0) : g.beta * c;
+    }
+}
+
+}  // namespace
+
+template <>
+void gemm_one_thread(const GemmArgs<float>& g) {
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0) return scale_rows(g);
+  const OneThread guard;
+  const dnnl_status_t status =
+      dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, g.alpha, g.a,
+                 g.lda, g.b, g.ldb, g.beta, g.c, g.ldc);
+  MOELAB_CHECK(status == dnnl_success, "dnnl_sgemm returned ", static_cast<int>(status), " for m ",
+               g.m, " n ", g.n, " k ", g.k, " lda ", g.lda, " ldb ", g.ldb, " ldc ", g.ldc);
+}
+
+template <>
+void gemm_one_thread(const GemmArgs<double>& g) {
+  if (g.m == 0 || g.n == 0) return;
+  if (g.k == 0) return scale_rows(g);
+  gemm_f64(g);
+}
+
+template <class T>
+void gemm(const GemmArgs<T>& g) {
+  // Few rows: columns are cut as well, so that every thread has work.
+  const Index row_tiles = (g.m + kGemmRowTile - 1) / kGemmRowTile;
+  const Index column_tile =
+      row_tiles >= kGemmEnoughTiles ? std::max<Index>(1, g.n) : kGemmColumnTile;
+  const Index column_tiles = (g.n + column_tile - 1) / column_tile;
+  parallel_items(row_tiles * column_tiles, [&](Index item) {
+    const Index i = item / column_tiles * kGemmRowTile, j = item % column_tiles * column_tile;
+    GemmArgs<T> tile = g;
+    tile.m = std::min(kGemmRowTile, g.m - i);
+    tile.n = std::min(column_tile, g.n - j);
+    tile.a += g.transpose_a ? i : i * g.lda;
+    tile.b += g.transpose_b ? j * g.ldb : j;
+    tile.c += i * g.ldc + j;
+    gemm_one_thread(tile);
+  });
+}
+template void gemm(const GemmArgs<float>&);
+template void gemm(const GemmArgs<double>&);
+
+const char* gemm_library() {
+  static const std::string text = [] {
+    const dnnl_version_t* v = dnnl_version();
+    return str("oneDNN ", v->major, ".", v->minor, ".", v->patch);
+  }();
+  return text.c_str();
+}
+
+}  // namespace moelab
