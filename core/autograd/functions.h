@@ -7,6 +7,7 @@
 
 #include "core/autograd/tape.h"
 #include "core/ops/activation.h"
+#include "core/ops/router_rule.k.h"
 
 namespace moelab {
 
@@ -77,37 +78,24 @@ Variable combine_rows(Tape&, const Variable& x_RH,
                       std::shared_ptr<const std::vector<Index>> offset_T1);
 
 // The router as one op and one backward.
-enum class ScoreKind : std::uint8_t { softmax, sigmoid, sqrtsoftplus };
-enum class WeightRule : std::uint8_t {
-  softmax_chosen,  // softmax over the chosen logits (post)
-  softmax_all,     // softmax over all experts, not renormalised (pre)
-  normalized,      // score_i / (Σ chosen + 1e-20); the raw score at k = 1 (Megatron)
-  raw,             // score_i
-};
 struct RouterScores {                  // results of router_select
   Variable weight_P;                   // [T·k], 0 where absent
   Variable scores_TE;                  // normalised over all experts; rows of invalid tokens 0
   std::vector<std::int32_t> expert_P;  // [T·k] choice order; −1 for invalid tokens
 };
-struct RouterRule {
-  Index k = 2;
-  ScoreKind score = ScoreKind::softmax;
-  WeightRule weights = WeightRule::softmax_chosen;
-  double scaling = 1.0;
-  Index groups = 0, group_limit = 0;  // DeepSeek's group-limited selection; 0: off
-  Index group_top = 0;                // how many keys a group's score sums; 0: k / group_limit
-  bool key_is_logit = true;           // softmax post: select on logits; else on scores
-};
 // logits_TE (f32 or f64) → selection, weights (in `out`, the run dtype) and scores (logits' dtype).
 // bias_E is added to the selection key only. forced_P overrides the selection. Ties: lowest expert
-// id.
+// id. Saves logits, scores and the chosen ids.
 RouterScores router_select(Tape&, const Variable& logits_TE, const RouterRule& rule,
                            const Tensor& bias_E, const Tensor& valid_T,
                            const std::vector<std::int32_t>* forced_P, DType out);
 // logits_TE = x_TH · w_EHᵀ (+ b_E) computed in `compute` (f32 or f64; x and w widen).
 Variable gating(Tape&, const Variable& x_TH, const Variable& w_EH, const Variable* b_E,
                 DType compute);
-// Gathers weight_P at pair slots (row order of a dispatcher): y_R = w_P[slot_R], −1 gives 0.
+// y = x ⊙ factor, an element-wise constant of x's shape and dtype (noise). Saves factor.
+Variable multiply(Tape&, const Variable& x, const Tensor& factor);
+// Gathers weight_P at pair slots (row order of a dispatcher): y_R = w_P[slot_R], −1 gives 0. A slot
+// stands in at most one row.
 Variable gather_weights(Tape&, const Variable& w_P,
                         std::shared_ptr<const std::vector<Index>> slot_R);
 // w ← w / Σ of the kept slots of its token (renormalise after dropping); dropped slots become 0.

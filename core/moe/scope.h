@@ -8,6 +8,7 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/comm/world.h"
 #include "core/moe/tokens.h"
 #include "registry/params.h"
+#include "registry/problem.h"
 
 namespace moelab {
 
@@ -32,19 +34,33 @@ struct ScopeSpec {
   Index group_size = 1;  // rows, for kind group
 };
 
+// The scope as components' recipes state it: two keys beside their own.
+struct ScopeParams {
+  ScopeKind scope = ScopeKind::batch;
+  std::int64_t group_size = 0;
+  void describe(ParamVisitor& v);
+  // `rows`: sequences of a global micro-batch. Reports through the component's own table.
+  void check(Index rows, Checker& checker) const;
+  ScopeSpec spec() const { return {scope, group_size}; }
+  std::string text() const;  // "each group of 4 sequences", for explain
+};
+
 class ScopeMap {
  public:
   // Collective over `dp` when instances span ranks (it sums the valid-token counts).
   ScopeMap(ScopeSpec spec, const Tokens& tokens, std::shared_ptr<Group> dp);
 
-  Index instances() const { return instances_; }     // that this rank's tables have rows for
-  Index first_instance() const { return first_; }    // global number of table row 0
-  Index instance_of(Index t) const;                  // table row of local token t
-  bool inside_rank() const { return inside_rank_; }  // no instance spans ranks
+  Index instances() const { return instances_; }   // that this rank's tables have rows for
+  Index first_instance() const { return first_; }  // global number of table row 0
+  Index global_instances() const { return global_instances_; }  // of the micro-batch, all ranks
+  Index instance_of(Index t) const;                             // table row of local token t
+  bool inside_rank() const { return inside_rank_; }             // no instance spans ranks
+  // The table row of every local token that is valid, −1 for padding.
+  std::vector<std::int32_t> instance_of_valid(const Tokens& tokens) const;
   // Valid tokens of each instance, over all ranks that share it.
   const std::vector<Index>& valid() const { return valid_; }
-  // Sums (or takes the maximum of) table [instances, …] over the ranks that share instances. A
-  // no-op when inside_rank(). Deterministic.
+  // Sums (or takes the maximum of) table [instances, …] (f32, f64, i64) over the ranks that share
+  // instances. A no-op when inside_rank(). Deterministic.
   void reduce(const Tensor& table, Reduce op = Reduce::sum) const;
   // For ordered scans: the sum of `table` over lower ranks that share an instance (exclusive prefix
   // in global row order). i64 [instances, …] → same shape.
@@ -55,7 +71,8 @@ class ScopeMap {
  private:
   ScopeSpec spec_;
   std::shared_ptr<Group> dp_;
-  Index instances_ = 0, first_ = 0, rows_per_instance_ = 1, length_ = 1, first_row_ = 0;
+  Index instances_ = 0, first_ = 0, global_instances_ = 0;
+  Index rows_per_instance_ = 1, length_ = 1, first_row_ = 0;
   bool inside_rank_ = true;
   std::vector<Index> valid_;
 };
