@@ -1,0 +1,219 @@
+#include "core/cli/options.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <charconv>
+
+#include "registry/error.h"
+#include "registry/text.h"
+
+namespace moelab {
+
+namespace po = boost::program_options;
+
+namespace {
+
+std::map<std::string, Verb, std::less<>>& mutable_verbs() {
+  static auto* table = new std::map<std::string, Verb, std::less<>>;
+  return *table;
+}
+
+[[noreturn]] void usage_error(const Verb& verb, const std::string& what) {
+  throw Error(ExitCode::usage,
+              str("moelab ", verb.name, ": ", what, "\nsee moelab ", verb.name, " --help"));
+}
+
+po::options_description description_of(const Verb& verb) {
+  po::options_description out;
+  for (const Option& option : verb.options) {
+    if (option.value.empty())
+      out.add_options()(option.name.c_str(), po::bool_switch());
+    else
+      out.add_options()(option.name.c_str(), po::value<std::vector<std::string>>());
+  }
+  return out;
+}
+
+std::string unknown_option(const Verb& verb, std::string given) {
+  given.erase(0, given.find_first_not_of('-'));
+  std::vector<std::string> known{"help"};
+  for (const Option& option : verb.options) known.push_back(option.name);
+  const std::string near = suggest(given, known);
+  std::string text = str("no option is named '--", given, "'");
+  if (!near.empty()) return text + str("; did you mean '--", near, "'?");
+  text += "; known:";
+  for (const std::string& name : known) text += str(" --", name);
+  return text;
+}
+
+void pad_to(std::string& line, std::size_t column) {
+  line.append(line.size() < column ? column - line.size() : 1, ' ');
+}
+
+// `left` in a column of its own, `right` wrapped beside it.
+std::string two_columns(std::string left, const std::string& right) {
+  constexpr std::size_t kColumn = 28, kWidth = 96;
+  std::string text, line = "  " + std::move(left);
+  if (line.size() >= kColumn) {
+    text = line + "\n";
+    line.clear();
+  }
+  pad_to(line, kColumn);
+  std::size_t at = 0;
+  while (at < right.size()) {
+    const std::size_t end = std::min(right.find(' ', at), right.size());
+    if (line.size() > kColumn && line.size() + end - at + 1 > kWidth) {
+      text += line + "\n";
+      line.assign(kColumn, ' ');
+    }
+    if (line.size() > kColumn) line += ' ';
+    line.append(right, at, end - at);
+    at = end + 1;
+  }
+  return text + line + "\n";
+}
+
+}  // namespace
+
+const std::map<std::string, Verb, std::less<>>& verbs() { return mutable_verbs(); }
+
+RegisterVerb::RegisterVerb(Verb verb) {
+  const std::string name = verb.name;
+  mutable_verbs().insert_or_assign(name, std::move(verb));
+}
+
+bool Arguments::has(std::string_view option) const { return values_.contains(option); }
+
+std::vector<std::string> Arguments::texts(std::string_view option) const {
+  const auto at = values_.find(option);
+  return at == values_.end() ? std::vector<std::string>{} : at->second;
+}
+
+std::string Arguments::text(std::string_view option, std::string fallback) const {
+  const auto at = values_.find(option);
+  return at == values_.end() ? fallback : at->second.back();
+}
+
+std::int64_t Arguments::integer(std::string_view option, std::int64_t fallback,
+                                std::int64_t least) const {
+  if (!has(option)) return fallback;
+  const std::string given = text(option);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+  if (error != std::errc{} || end != given.data() + given.size() || value < least)
+    throw Error(ExitCode::usage,
+                str("--", option, " = '", given, "' must be a whole number, at least ", least));
+  return value;
+}
+
+double Arguments::real(std::string_view option, double fallback) const {
+  if (!has(option)) return fallback;
+  const std::string given = text(option);
+  double value = 0;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+  if (error != std::errc{} || end != given.data() + given.size() || value != value || value < 0)
+    throw Error(ExitCode::usage,
+                str("--", option, " = '", given, "' must be a number, at least 0"));
+  return value;
+}
+
+const std::string& Arguments::positional(std::size_t i) const {
+  static const std::string none;
+  return i < positionals_.size() ? positionals_[i] : none;
+}
+
+class OptionTable {
+ public:
+  static Arguments collect(const Verb& verb, const std::vector<std::string>& words) {
+    using Style = po::command_line_style::style_t;
+    const po::options_description description = description_of(verb);
+    po::command_line_parser parser(words);
+    parser.options(description);
+    parser.style(Style::allow_long | Style::long_allow_adjacent | Style::long_allow_next);
+    parser.allow_unregistered();
+    Arguments out;
+    for (const auto& option : parser.run().options) {
+      if (option.unregistered && option.position_key < 0)
+        usage_error(verb, unknown_option(verb, option.string_key));
+      if (option.position_key >= 0) {
+        out.positionals_.insert(out.positionals_.end(), option.value.begin(), option.value.end());
+        continue;
+      }
+      auto& values = out.values_[option.string_key];
+      values.insert(values.end(), option.value.begin(), option.value.end());
+    }
+    return out;
+  }
+};
+
+Arguments parse_arguments(const Verb& verb, const std::vector<std::string>& words) {
+  Arguments out;
+  try {
+    out = OptionTable::collect(verb, words);
+  } catch (const po::error& error) {
+    usage_error(verb, error.what());
+  }
+  std::size_t required = 0;
+  for (const Positional& positional : verb.positionals) required += positional.required ? 1 : 0;
+  if (out.positionals() < required)
+    usage_error(verb, str("missing ", verb.positionals[out.positionals()].name, ": ",
+                          verb.positionals[out.positionals()].doc));
+  if (out.positionals() > verb.positionals.size())
+    usage_error(verb, str("one word too many: '", out.positional(verb.positionals.size()), "'"));
+  for (const Option& option : verb.options)
+    if (!option.repeated && out.texts(option.name).size() > 1)
+      usage_error(verb, str("--", option.name, " was given more than once"));
+  return out;
+}
+
+bool wants_help(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") return false;
+    if (word == "--help" || word == "-h") return true;
+  }
+  return false;
+}
+
+std::string help_of(const Verb& verb) {
+  std::string text = "moelab " + verb.name;
+  for (const Positional& positional : verb.positionals)
+    text += positional.required ? " " + positional.name : " [" + positional.name + "]";
+  if (!verb.options.empty()) text += " [options]";
+  text += "\n" + verb.summary + "\n";
+  if (!verb.positionals.empty()) text += "\n";
+  for (const Positional& positional : verb.positionals)
+    text += two_columns(positional.name, positional.doc);
+  text += "\n";
+  for (const Option& option : verb.options)
+    text += two_columns(str("--", option.name, option.value.empty() ? "" : " ", option.value,
+                            option.repeated ? " …" : ""),
+                        option.doc);
+  text += two_columns("--help", "this text");
+  if (!verb.notes.empty()) text += "\n" + verb.notes + "\n";
+  return text;
+}
+
+std::string exit_code_table() {
+  struct Line {
+    ExitCode code;
+    const char* meaning;
+  };
+  static constexpr Line kLines[] = {
+      {ExitCode::ok, "success"},
+      {ExitCode::internal, "a bug of moelab; the text says where"},
+      {ExitCode::usage, "command line or recipe"},
+      {ExitCode::data, "text, tokens, input files"},
+      {ExitCode::checkpoint, "checkpoint missing, damaged or unfit"},
+      {ExitCode::numerical, "loss or gradient not finite under train.non_finite = \"raise\""},
+      {ExitCode::communication, "a rank failed or a collective timed out"},
+      {ExitCode::resources, "memory, disk, permissions, a missing library"},
+      {ExitCode::saved_on_term, "SIGTERM: state saved, the run can be resumed"},
+      {ExitCode::interrupted, "Ctrl-C: state saved, the run can be resumed"},
+  };
+  std::string text;
+  for (const Line& line : kLines)
+    text += two_columns(std::to_string(static_cast<int>(line.code)), line.meaning);
+  return text;
+}
+
+}  // namespace moelab
