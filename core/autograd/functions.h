@@ -21,6 +21,8 @@ Variable rms_norm(Tape&, const Variable& x_TD, const Variable& w_D, double eps);
 Variable layer_norm(Tape&, const Variable& x_TD, const Variable& w_D, const Variable* b_D,
                     double eps);
 Variable add(Tape&, const Variable& a, const Variable& b);
+// The same elements under another shape; forward shares the storage.
+Variable reshape(Tape&, const Variable& x, Shape shape);
 Variable scale(Tape&, const Variable& a, double factor);
 // Zeroes each element with probability p and scales the rest by 1/(1−p); element i of row t draws
 // index (global_row + t)·width + i of `rng`.
@@ -72,6 +74,8 @@ Variable grouped_linear(Tape&, const Variable& x_RH,
 // y_RH = x_SH[row_R] (−1: zero row); backward sums rows of one source in row order.
 Variable gather_rows(Tape&, const Variable& x_SH,
                      std::shared_ptr<const std::vector<std::int32_t>> row_R);
+// The rows of all parts, one after another (same width and dtype).
+Variable concat_rows(Tape&, const std::vector<Variable>& parts);
 // y_TH[t] = Σ_j x_RH[row_of_P[p]] over the pair slots p of t in choice order, −1 skipped.
 Variable combine_rows(Tape&, const Variable& x_RH,
                       std::shared_ptr<const std::vector<std::int32_t>> row_of_P,

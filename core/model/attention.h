@@ -36,6 +36,8 @@ class Attention : public Module {
   };
   Projection project(const Context& context, const std::string& name, Index in, Index out,
                      double std, bool bias) const;
+  Tensor over_cache(Backend& backend, const Tensor& q, const Tokens& tokens,
+                    const KvCache& cache) const;
   Variable head_norm(Tape& tape, Norm& norm, const Variable& x) const;
 
   Index heads_ = 0, kv_heads_ = 0, head_dim_ = 0, layer_ = 0;

@@ -7,11 +7,11 @@
 
 namespace moelab {
 
-struct BlockInput {
-  const Tokens& tokens;
+struct BlockInput {  // by value: a recomputed segment runs again after the forward has returned
+  Tokens tokens;
   Tensor document_T;  // as attention sees it: padding is a document of its own
   Moment moment;
-  const StepFacts& facts;
+  StepFacts facts;
   std::shared_ptr<ScopeMaps> scopes;
   const ForcedRouting* forced = nullptr;
   const NoiseSource* noise = nullptr;

@@ -24,7 +24,7 @@ struct ModelSpec {
   std::uint64_t seed = 1;  // of initial values and of the model's random draws
 };
 
-struct ForwardOptions {
+struct ForwardOptions {  // what it points to must live as long as the tape
   // Routing to replay, by block; an entry without pairs leaves its block free. Null: none.
   const std::vector<ForcedRouting>* forced = nullptr;
   const NoiseSource* noise = nullptr;
@@ -47,7 +47,7 @@ class Transformer : public Module {
 
   // `tokens` are copied (tensors shared), so that the tape may outlive them. target_T: i32 [T], −1
   // for no loss; undefined for none. Seed loss_sum with 1/valid targets of the whole step and each
-  // loss with its coefficient, then tape.backward(). Never seeds by itself.
+  // loss with its coefficient, then tape.backward(). moment.seed is set to spec.seed.
   ModelOutput forward(Tape& tape, const Tokens& tokens, const Tensor& target_T,
                       const Moment& moment, const StepFacts& facts,
                       const ForwardOptions& options = {});
@@ -63,6 +63,11 @@ class Transformer : public Module {
   void after_step(const std::map<Index, StepLoad>& load_of_layer);
 
  private:
+  FfnOutput run_block(Tape& tape, Block& block, const Variable& x_TH,
+                      const Variable& previous_logits_TE, const BlockInput& input) const;
+  void finish(Tape& tape, const Variable& x_TH, const Tensor& target_T, bool want_logits,
+              ModelOutput& out);
+
   ModelSpec spec_;
   RankContext& ranks_;
   Parameter embedding_;  // [V, H]

@@ -37,10 +37,13 @@ struct RoutingRecord {
   Index valid_tokens = 0;
   std::vector<double> score_sum_E;  // Σ_t scores
   double token_entropy_sum = 0;     // Σ_t H(scores_t), nats
-  double logit_max = 0;
+  double logit_max = 0;             // over valid tokens; −∞ if there are none
   double choice_bias_min = 0, choice_bias_max = 0;
   std::shared_ptr<const RoutingPlan> plan;  // for trace and tests
 };
+
+std::shared_ptr<RoutingRecord> make_record(const Routing& routing, const Tokens& tokens,
+                                           const Tensor& bias_E, Index layer);
 
 struct StepFacts {  // the same for all layers and micro-batches of a step
   std::function<Index(ScopeSpec)> instances_in_step;
@@ -101,9 +104,17 @@ class MoeLayer {
   const std::map<std::string, std::unique_ptr<Balancer>>& balancers() const { return balancers_; }
 
  private:
+  std::shared_ptr<ScopeMaps> scope_maps(Tape& tape, const FfnInput& input) const;
+  BalancerInput balancer_input(const std::string& label, const Routing& routing,
+                               const FfnInput& input, const std::shared_ptr<ScopeMaps>& scopes);
+  std::vector<LossTerm> losses(Tape& tape, const Routing& routing, const FfnInput& input,
+                               const std::shared_ptr<ScopeMaps>& scopes);
+  Tensor choice_bias() const;  // the sum of the balancers'; undefined: none
+
   Context context_;
   StateStore state_;
   Index experts_ = 0, k_ = 0;
+  bool renormalizes_ = false;
   std::unique_ptr<Router> router_;
   std::map<std::string, std::unique_ptr<Balancer>> balancers_;
   std::map<std::string, std::unique_ptr<StateStore>> step_state_;

@@ -1,0 +1,38 @@
+// grouped: all local experts in one fused op, work spread over (expert, row tile). R rows, H
+// hidden.
+#include "core/moe/experts.h"
+#include "core/moe/mlp_weights.h"
+
+namespace moelab {
+namespace {
+
+class Grouped final : public Experts {
+ public:
+  struct Params : MlpParams {
+    Experts::Traits traits() const { return {width, gated(), bias}; }
+  };
+
+  Grouped(const Params& params, const Context& context)
+      : activation_(params.activation.make({})),
+        weights_(params, {context.backend, context.dtype, context.hidden, context.first_expert,
+                          context.local_experts, Placement::expert, context.name, context.init_std,
+                          context.output_init_std}) {}
+
+  Variable forward(Tape& tape, const RowView& rows, const Variable& weight_R) override {
+    return grouped_mlp(tape, rows.source_SH, rows.row_R, rows.offset_e1, &weight_R,
+                       weights_.on(tape, *activation_));
+  }
+  void parameters(const std::function<void(Parameter&)>& visit) override {
+    weights_.parameters(visit);
+  }
+
+ private:
+  std::unique_ptr<Activation> activation_;
+  MlpWeights weights_;
+};
+
+const Register<Experts, Grouped> registered{"grouped",
+                                            "all experts of a rank in one grouped matrix product"};
+
+}  // namespace
+}  // namespace moelab
