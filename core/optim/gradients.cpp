@@ -1,0 +1,121 @@
+#include "core/optim/gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "core/base/threads.h"
+#include "core/comm/gather_texts.h"
+
+namespace moelab {
+namespace {
+
+constexpr Index kChunk = 4096;  // elements of one partial sum: fixed, whatever the threads
+
+// Σ x² in f64: chunks in order, so that the number of threads cannot change it.
+template <class T>
+double square_sum(const T* x, Index n) {
+  const Index chunks = (n + kChunk - 1) / kChunk;
+  std::vector<double> partial(static_cast<std::size_t>(chunks));
+  parallel_ranges(chunks, 16, [&](Index begin, Index end) {
+    for (Index c = begin; c < end; ++c) {
+      double sum = 0;
+      const Index last = std::min(n, (c + 1) * kChunk);
+#pragma omp simd reduction(+ : sum)
+      for (Index i = c * kChunk; i < last; ++i) sum += double(x[i]) * double(x[i]);
+      partial[static_cast<std::size_t>(c)] = sum;
+    }
+  });
+  double total = 0;
+  for (const double sum : partial) total += sum;
+  return total;
+}
+
+}  // namespace
+
+Gradients::Gradients(std::vector<Parameter*> parameters, const RankContext& ranks)
+    : parameters_(std::move(parameters)),
+      backend_(ranks.backend),
+      dp_(ranks.dp),
+      ep_(ranks.ep),
+      edp_(ranks.edp) {
+  std::string expert_names;
+  for (const Parameter* parameter : parameters_)
+    for (const Piece& piece : parameter->pieces) {
+      const bool expert = parameter->placement == Placement::expert;
+      if (expert)
+        expert_names += piece.name + "\n";
+      else
+        slots_.push_back({piece.name, false, dense_pieces_});
+      ++(expert ? expert_pieces_ : dense_pieces_);
+    }
+  std::size_t at = 0;
+  for (const std::string& names : gather_texts(*backend_, ep_.get(), expert_names)) {
+    std::istringstream lines(names);
+    for (std::string name; std::getline(lines, name);) slots_.push_back({name, true, at++});
+  }
+  std::sort(slots_.begin(), slots_.end(),
+            [](const Slot& a, const Slot& b) { return a.name < b.name; });
+}
+
+void Gradients::reduce() {
+  std::vector<Pending> in_flight;
+  for (Parameter* parameter : parameters_) {
+    if (!parameter->grad.defined()) parameter->grad = backend_->empty_like(parameter->value);
+    if (!parameter->grad_written) fill_zero(parameter->grad);
+    Group* replicas = parameter->placement == Placement::expert ? edp_.get() : dp_.get();
+    if (replicas && replicas->size() > 1)
+      in_flight.push_back(replicas->all_reduce(parameter->grad));
+  }
+  for (Pending& pending : in_flight) pending.wait();
+}
+
+void Gradients::sum_squares(const Parameter& parameter, double* out) const {
+  for (const Tensor& piece : parameter.split(parameter.grad))
+    *out++ = dispatch_real(piece.dtype(), "gradient norm", [&](auto zero) {
+      using T = decltype(zero);
+      return square_sum(piece.data<T>(), piece.numel());
+    });
+}
+
+double Gradients::norm() {
+  std::vector<double> dense(dense_pieces_);
+  const auto count = static_cast<Index>(expert_pieces_);
+  const Tensor own = backend_->zeros(DType::f64, {std::max<Index>(1, count)});
+  std::size_t next_dense = 0, next_expert = 0;
+  for (const Parameter* parameter : parameters_) {
+    const bool expert = parameter->placement == Placement::expert;
+    std::size_t& next = expert ? next_expert : next_dense;
+    sum_squares(*parameter, (expert ? own.data<double>() : dense.data()) + next);
+    next += parameter->pieces.size();
+  }
+  const Index peers = ep_ ? ep_->size() : 1;
+  Tensor all = own;
+  if (peers > 1 && count > 0) {
+    all = backend_->empty(DType::f64, {peers, count});
+    ep_->all_gather(own, all).wait();
+  }
+  sums_.clear();
+  double total = 0;
+  for (const Slot& slot : slots_) {
+    sums_.push_back(slot.expert ? all.data<double>()[slot.at] : dense[slot.at]);
+    total += sums_.back();
+  }
+  return std::sqrt(total);
+}
+
+std::string Gradients::first_non_finite() const {
+  for (std::size_t i = 0; i < sums_.size(); ++i)
+    if (!std::isfinite(sums_[i])) return slots_[i].name;
+  return {};
+}
+
+void Gradients::clear() {
+  for (Parameter* parameter : parameters_) parameter->grad_written = false;
+}
+
+double clip_factor(double norm, double limit) {
+  return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+}
+
+}  // namespace moelab
