@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/backend/cuda_plugin.h"
 #include "core/base/threads.h"
 #include "registry/error.h"
 
@@ -19,10 +20,10 @@ std::shared_ptr<Backend> Backend::cpu() {
 std::shared_ptr<Backend> Backend::create(const std::string& device) {
   if (device == "cpu") return cpu();
   if (device == "cuda")
-    throw Error(
-        ExitCode::resources,
-        "device 'cuda': this version's libmoelab_cuda.so (preset cuda) holds kernels but no "
-        "backend that a run could use; choose device 'cpu'");
+    throw Error(ExitCode::resources,
+                str("device 'cuda': this version's plugin holds kernels, but no backend that a run "
+                    "could use; choose device 'cpu'. CUDA here: ",
+                    cuda_plugin().text));
   throw Error(ExitCode::usage, str("device '", device, "' is not one of cpu cuda"));
 }
 
