@@ -21,8 +21,8 @@ std::shared_ptr<Backend> Backend::create(const std::string& device) {
   if (device == "cpu") return cpu();
   if (device == "cuda")
     throw Error(ExitCode::resources,
-                str("device 'cuda': this version's plugin holds kernels, but no backend that a run "
-                    "could use; choose device 'cpu'. CUDA here: ",
+                str("device 'cuda': this version's libmoelab_cuda.so holds kernels, but no backend "
+                    "that a run could use; choose device 'cpu'. CUDA here: ",
                     cuda_plugin().text));
   throw Error(ExitCode::usage, str("device '", device, "' is not one of cpu cuda"));
 }

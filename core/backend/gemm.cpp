@@ -86,4 +86,15 @@ const char* gemm_library() {
   return text.c_str();
 }
 
+std::string gemm_kernels() {
+  const auto isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  const char* name = "SSE4.1 (slow: no AVX2)";
+  if ((isa & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core)
+    name = "AVX-512";
+  else if ((isa & dnnl_cpu_isa_avx2) == dnnl_cpu_isa_avx2)
+    name = "AVX2";
+  return str("f32 by ", gemm_library(), " (sgemm, one thread a call), which chose its ", name,
+             " kernels for this CPU; f64 by our own kernel, compiled with this binary's flags");
+}
+
 }  // namespace moelab

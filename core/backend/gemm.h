@@ -32,5 +32,6 @@ void gemm(
     const GemmArgs<T>& args);  // over row tiles (and column tiles when rows are few), threads()
 
 const char* gemm_library();  // "oneDNN 2.6.3" for --version and doctor
+std::string gemm_kernels();  // which kernels this CPU gets, and who chose them
 
 }  // namespace moelab
