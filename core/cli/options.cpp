@@ -19,8 +19,7 @@ std::map<std::string, Verb, std::less<>>& mutable_verbs() {
 }
 
 [[noreturn]] void usage_error(const Verb& verb, const std::string& what) {
-  throw Error(ExitCode::usage,
-              str("moelab ", verb.name, ": ", what, "\nsee moelab ", verb.name, " --help"));
+  throw Error(ExitCode::usage, str(verb.name, ": ", what, "\nsee moelab ", verb.name, " --help"));
 }
 
 po::options_description description_of(const Verb& verb) {
