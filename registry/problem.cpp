@@ -1,6 +1,7 @@
 #include "registry/problem.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace moelab {
 
@@ -39,6 +40,19 @@ std::string Report::value_of(std::string_view path) const {
   for (const ResolvedValue& value : values_)
     if (value.path == path) return value.value;
   return {};
+}
+
+std::string Report::lines() const {
+  std::vector<const Problem*> sorted;
+  for (const Problem& problem : problems_) sorted.push_back(&problem);
+  const auto place = [](const Problem* p) {
+    return std::tie(p->source.file, p->source.line, p->source.column);
+  };
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Problem* a, const Problem* b) { return place(a) < place(b); });
+  std::string out;
+  for (const Problem* problem : sorted) out += problem->line() + "\n";
+  return out;
 }
 
 Checker Checker::under(std::string_view key) const {

@@ -39,6 +39,7 @@ class Report {
   Source source_of(std::string_view path) const;
   std::string value_of(std::string_view path) const;  // TOML text, "" if unknown
   bool has_error_at(std::string_view path) const;
+  std::string lines() const;  // every problem, one a line, by file and position
 
  private:
   std::vector<ResolvedValue> values_;
@@ -61,6 +62,7 @@ class Checker {
   }
   Checker under(std::string_view key) const;  // for a nested table
   const std::string& prefix() const { return prefix_; }
+  Report& report() const { return report_; }
 
  private:
   // Text becomes "<path> = <value> <text>". Silent where the value itself is already a mistake.

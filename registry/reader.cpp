@@ -77,6 +77,7 @@ class Reader final : public ParamVisitor {
     const auto* given = std::get_if<std::string>(&node->value);
     if (!given) return wrong_type(key, *node, "one of " + joined(names));
     const auto found = std::find(names.begin(), names.end(), *given);
+    if (found == names.end() && report_.has_error_at(path_of(key))) return;
     if (found == names.end())
       return wrong(key, *node, str("is not one of ", joined(names), hint(*given, names)));
     at = static_cast<std::size_t>(found - names.begin());
@@ -245,6 +246,7 @@ class Reader final : public ParamVisitor {
 
   void report_no_member(const std::string& path, const Slot& slot, const std::string& wanted,
                         const Node* named) {
+    if (report_.has_error_at(str(path, ".", slot.selector()))) return;
     std::vector<std::string> known;
     for (const EntryBase* entry : slot.known()) known.push_back(entry->name);
     std::string text = wanted.empty() ? str(path, " needs a '", slot.selector(), "'")

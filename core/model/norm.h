@@ -8,7 +8,9 @@ class Norm : public Module {
  public:
   static constexpr std::string_view family = "norm";
   struct Facts {};
-  struct Traits {};
+  struct Traits {
+    int vectors = 1;  // trained vectors of its width
+  };
   struct Context {
     Backend& backend;
     DType dtype;

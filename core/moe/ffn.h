@@ -22,6 +22,8 @@ class Ffn : public Module {
     Index experts = 0, k = 0;  // k: mean active experts a token, for FLOPs
     Index width = 0;           // F
     bool gated = true;
+    bool bias = false;       // of the projections
+    bool gate_bias = false;  // of the router's gate
     std::vector<std::string> train_inference_gap;
   };
   using Context = MoeLayer::Context;

@@ -59,6 +59,7 @@ class Router : public Module {
     bool variable_k = false;
     bool stochastic = false;  // draws noise in training
     Index k = 0;              // experts a token; 0 when it varies
+    bool gate_bias = false;   // the gate has a bias (counted by explain)
     std::vector<std::string>
         train_inference_gap;  // what differs between training and inference, in words
   };

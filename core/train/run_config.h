@@ -102,6 +102,9 @@ struct RunConfig {
   Degrees degrees() const;
 };
 
+// What the checks of the feed-forward networks may know of a run.
+Ffn::Facts ffn_facts(const RunConfig& config);
+
 // Reads a recipe and checks it as a whole; every mistake goes into `report`. The result may be used
 // only when report.has_errors() is false.
 RunConfig read_run_config(const Node& root, Report& report);

@@ -9,6 +9,7 @@ class LayerNorm final : public Norm {
   struct Params {
     bool bias = true;
     void describe(ParamVisitor& v) { v("bias", bias, "adds a trained offset"); }
+    Norm::Traits traits() const { return {bias ? 2 : 1}; }
     std::string formula() const {
       return str("(x − mean) / sqrt(variance + eps) · w", bias ? " + b" : "");
     }

@@ -1,12 +1,17 @@
 // moe: the mixture-of-experts layer as a feed-forward network.
 #include "core/moe/ffn.h"
+#include "core/moe/moe_params.h"
 
 namespace moelab {
 namespace {
 
 class MoeFfn final : public Ffn {
  public:
-  struct Params : MoeParams {};
+  struct Params : MoeParams {
+    void check(const Facts& facts, Checker& checker) const { check_moe(*this, facts, checker); }
+    Traits traits() const { return moe_traits(*this); }
+    std::string formula() const { return moe_formula(*this); }
+  };
 
   MoeFfn(const Params& params, const Context& context) : layer_(params, context) {}
 

@@ -1,0 +1,162 @@
+#include "core/moe/moe_params.h"
+
+#include <algorithm>
+
+namespace moelab {
+namespace {
+
+// False for a component that the recipe names wrongly: that is already reported.
+bool usable(const Slot& slot) {
+  const auto known = slot.known();
+  return slot.chosen() || std::any_of(known.begin(), known.end(), [&](const EntryBase* entry) {
+           return entry->name == slot.name();
+         });
+}
+
+class MoeChecks {
+ public:
+  MoeChecks(const MoeParams& params, const Ffn::Facts& facts, Checker& checker)
+      : params_(params), facts_(facts), checker_(checker), experts_(params.num_experts) {
+    if (usable(params.router)) router_ = params.router.traits();
+    for (const auto& [label, balancer] : params.balancers.items())
+      if (usable(balancer)) has_bias_ = has_bias_ || balancer.traits().has_bias;
+  }
+
+  void run() {
+    if (facts_.ep > 0 && experts_ % facts_.ep != 0)
+      checker_.error("num_experts", "must be divisible by parallel.ep = ", facts_.ep,
+                     "; every rank of an expert-parallel group holds as many experts");
+    if (usable(params_.router)) check_router();
+    for (const auto& [label, balancer] : params_.balancers.items())
+      if (usable(balancer)) check_balancer(label, balancer);
+    if (usable(params_.dispatcher)) check_dispatcher();
+    if (usable(params_.dropper)) check_dropper();
+    if (usable(params_.experts))
+      params_.experts.check({facts_.hidden, experts_, facts_.ep}, checker_.report());
+  }
+
+ private:
+  void check_router() {
+    Checker at = checker_.under("router");
+    params_.router.check({facts_.hidden, experts_, facts_.generates, has_bias_}, checker_.report());
+    if (router_.k > experts_)
+      at.error("k", "is more than the layer's ", experts_,
+               " experts; lower k or raise num_experts");
+    if (!router_.causal && facts_.generates)
+      at.error("",
+               "is not causal: a token's experts depend on later tokens, so text cannot be "
+               "generated; set sample.every = 0 and sample.final = false, or take a causal router");
+    for (const std::string& gap : router_.train_inference_gap)
+      at.warning("", "differs between training and inference: ", gap);
+  }
+
+  void check_balancer(const std::string& label, const Component<Balancer>& balancer) {
+    balancer.check(
+        {experts_, router_.k, facts_.rows_per_micro_batch, facts_.dp, facts_.micro_batches},
+        checker_.report());
+    Checker at = checker_.under("balancers").under(label);
+    check_group_size(balancer.traits().scope, at);
+  }
+
+  void check_dispatcher() {
+    params_.dispatcher.check({facts_.ep, experts_}, checker_.report());
+    if (params_.dispatcher.traits().needs_single_rank && facts_.ep > 1)
+      checker_.under("dispatcher")
+          .error("", "works only with parallel.ep = 1, not ", facts_.ep,
+                 "; take \"auto\" or \"alltoall\"");
+  }
+
+  void check_dropper() {
+    const bool takes_capacity =
+        !usable(params_.dispatcher) || params_.dispatcher.traits().takes_capacity;
+    params_.dropper.check({experts_, router_.k, facts_.rows_per_micro_batch, facts_.dp,
+                           facts_.length, takes_capacity, facts_.generates},
+                          checker_.report());
+    const Dropper::Traits traits = params_.dropper.traits();
+    Checker at = checker_.under("dropper");
+    check_group_size(traits.scope, at);
+    if ((traits.drops || traits.pads) && !takes_capacity)
+      at.error("", "sets a capacity, which the dispatcher \"", params_.dispatcher.name(),
+               "\" cannot handle; take dispatcher \"auto\" or dropper \"none\"");
+    if (traits.pads && traits.scope && !inside_rank(*traits.scope))
+      at.error("scope", "spans ranks, but padding to capacity needs a scope inside a rank; take ",
+               "\"sequence\", or \"group\" with a group_size that divides the ", rows_per_rank(),
+               " rows of a rank, or do not pad");
+    if (traits.drops && !traits.drops_in_inference)
+      at.warning("",
+                 "differs between training and inference: pairs over capacity are dropped in "
+                 "training only");
+  }
+
+  void check_group_size(const std::optional<ScopeSpec>& scope, Checker& at) {
+    if (!scope || scope->kind != ScopeKind::group || facts_.rows_per_micro_batch < 1) return;
+    if (scope->group_size < 1 || facts_.rows_per_micro_batch % scope->group_size != 0)
+      at.error("group_size", "must divide the ", facts_.rows_per_micro_batch,
+               " sequences of a global micro-batch (train.batch / train.accumulate)");
+  }
+
+  Index rows_per_rank() const {
+    return facts_.rows_per_micro_batch / std::max<Index>(1, facts_.dp);
+  }
+  bool inside_rank(const ScopeSpec& scope) const {
+    if (facts_.dp <= 1 || scope.kind == ScopeKind::sequence) return true;
+    return scope.kind == ScopeKind::group && scope.group_size > 0 &&
+           rows_per_rank() % scope.group_size == 0;
+  }
+
+  const MoeParams& params_;
+  const Ffn::Facts& facts_;
+  Checker& checker_;
+  Index experts_;
+  Router::Traits router_;
+  bool has_bias_ = false;
+};
+
+}  // namespace
+
+void MoeParams::describe(ParamVisitor& v) {
+  v("num_experts", num_experts, "experts of the layer, over all ranks", between(1, 1e6));
+  v("router", router, "which experts a token goes to, and with which weight");
+  v("balancers", balancers, "losses and controllers that keep the experts evenly used, by label");
+  v("dropper", dropper, "what happens to pairs over an expert's capacity");
+  v("dispatcher", dispatcher, "how rows reach the rank that holds their expert");
+  v("experts", experts, "the experts' networks");
+}
+
+void check_moe(const MoeParams& params, const Ffn::Facts& facts, Checker& checker) {
+  MoeChecks(params, facts, checker).run();
+}
+
+Ffn::Traits moe_traits(const MoeParams& params) {
+  const Router::Traits router = params.router.traits();
+  const Experts::Traits experts = params.experts.traits();
+  const Dropper::Traits dropper = params.dropper.traits();
+  Ffn::Traits traits;
+  traits.moe = true;
+  traits.causal = router.causal;
+  traits.experts = params.num_experts;
+  traits.k = router.k;
+  traits.width = experts.width;
+  traits.gated = experts.gated;
+  traits.bias = experts.bias;
+  traits.gate_bias = router.gate_bias;
+  traits.train_inference_gap = router.train_inference_gap;
+  if (dropper.drops && !dropper.drops_in_inference)
+    traits.train_inference_gap.emplace_back("pairs over capacity are dropped in training only");
+  return traits;
+}
+
+std::string moe_formula(const MoeParams& params) {
+  std::string out;
+  const auto add = [&](std::string_view what, const Slot& slot) {
+    const std::string formula = slot.formula();
+    if (!formula.empty()) out += str(what, " (", slot.name(), "): ", formula, "\n");
+  };
+  add("route", params.router);
+  for (const auto& [label, balancer] : params.balancers.items()) add("balance " + label, balancer);
+  add("drop", params.dropper);
+  add("experts", params.experts);
+  return out + "combine: y = sum over a token's kept experts of weight * expert(x)\n";
+}
+
+}  // namespace moelab
