@@ -101,6 +101,12 @@ StringTable parse_string_table(std::string_view text) {
   return strings_of(parse_object(text), "entry");
 }
 
+StringTable parse_weight_map(std::string_view text) {
+  const Json index = parse_object(text);
+  if (!index.contains("weight_map")) fail("no weight_map");
+  return strings_of(index["weight_map"], "weight_map");
+}
+
 std::string string_table_text(const StringTable& table) { return Json(table).dump(2) + "\n"; }
 
 }  // namespace moelab

@@ -24,6 +24,8 @@ std::string safetensors_header_text(const SafetensorsHeader& header);
 
 using StringTable = std::map<std::string, std::string>;
 StringTable parse_string_table(std::string_view text);  // {"key": "value", …}
+// The "weight_map" of a Hugging Face index: tensor name → file name.
+StringTable parse_weight_map(std::string_view text);
 std::string string_table_text(const StringTable& table);
 
 }  // namespace moelab

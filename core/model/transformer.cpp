@@ -84,7 +84,8 @@ ModelOutput Transformer::forward(Tape& tape, const Tokens& tokens, const Tensor&
                    attention_documents(*ranks_.backend, tokens),
                    moment,
                    facts,
-                   std::make_shared<ScopeMaps>(tokens, ranks_.dp),
+                   // In generation every rank holds the same rows: nothing is summed over them.
+                   std::make_shared<ScopeMaps>(tokens, options.cache ? nullptr : ranks_.dp),
                    nullptr,
                    options.noise,
                    options.cache};

@@ -71,8 +71,8 @@ struct FfnInput {
   const StepFacts& facts;
   const ForcedRouting* forced = nullptr;
   const NoiseSource* noise = nullptr;
-  Variable previous_logits_TE;
-  std::shared_ptr<ScopeMaps> scopes;  // null: the layer makes its own
+  Variable previous_logits_TE{};
+  std::shared_ptr<ScopeMaps> scopes{};  // null: the layer makes its own
 };
 
 struct FfnOutput {
