@@ -1,0 +1,45 @@
+// Measuring a model on held-out text, and using what a run saved: `moelab eval`, `moelab generate`.
+#pragma once
+#include <functional>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/model/generate.h"
+#include "core/telemetry/progress.h"
+#include "core/train/session.h"
+
+namespace moelab {
+
+struct HeldoutResult {
+  double loss = 0;           // nats a token
+  double bits_per_byte = 0;  // of the text behind the tokens
+  Index tokens = 0, rows = 0;
+  std::vector<LayerLoad> loads;  // of the MoE layers
+};
+
+// Every token of the held-out text after the first is scored once, in rows; `max_rows` > 0 stops
+// early. The layout changes the result only by rounding. Collective; the same on every rank.
+HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
+                               const Dataset& dataset, Index max_rows);
+
+// A saved model with its recipe: `path` is a run's folder (its newest whole checkpoint is taken) or
+// one checkpoint's folder. `sets` change the recipe ("eval.batch=8"). Runs on one rank whatever the
+// layout that trained it. Throws Error(checkpoint).
+struct SavedModel {
+  Checkpoint checkpoint;
+  RunConfig config;
+};
+SavedModel open_saved(const std::string& path, std::span<const std::string> sets,
+                      std::ostream& warnings);
+
+HeldoutResult evaluate_saved(const SavedModel& saved, int threads, Index max_rows = 0);
+// The text that follows `prompt`; `each` sees it piece by piece.
+std::string generate_saved(const SavedModel& saved, const std::string& prompt,
+                           const Sampling& sampling, int threads,
+                           const std::function<void(const std::string&)>& each = {});
+
+Sampling sampling_of(const SampleSection& section);
+
+}  // namespace moelab

@@ -1,0 +1,91 @@
+#include "core/train/session.h"
+
+#include <algorithm>
+
+#include "core/base/threads.h"
+#include "core/checkpoint/safetensors.h"
+
+namespace moelab {
+
+Corpus make_corpus(const RunConfig& config) {
+  Corpus corpus;
+  corpus.tokenizer = config.data.tokenizer.make({});
+  corpus.dataset = config.data.dataset.make(
+      {config.data.sequence_length, config.train.batch, config.data_seed(), corpus.tokenizer});
+  return corpus;
+}
+
+DType run_dtype(const RunConfig& config) {
+  return config.run.dtype == RunDType::f64 ? DType::f64 : DType::f32;
+}
+
+bool has_experts(const RunConfig& config) {
+  const auto kinds = config.layer_kinds();
+  return std::ranges::any_of(
+      kinds, [&](const std::string& kind) { return config.ffn.at(kind).traits().moe; });
+}
+
+void run_ranks(const RunConfig& config, int threads, const std::function<void(Rank&)>& body) {
+  const auto ranks = static_cast<int>(config.parallel.ranks);
+  const auto world =
+      config.parallel.world.make({ranks, std::chrono::seconds(config.parallel.timeout_seconds)});
+  const int own = std::max(1, threads / ranks);
+  world->run([&](Rank& rank) {
+    set_threads(own);
+    body(rank);
+  });
+}
+
+Session open_session(const RunConfig& config, const Corpus& corpus, Rank& rank) {
+  Session session;
+  session.everyone = rank.everyone();
+  session.ranks = make_rank_context(rank, Topology(config.degrees()),
+                                    Backend::create(config.run.device), has_experts(config));
+  ModelSpec spec;
+  spec.section = config.model;
+  spec.layers = config.layer_kinds();
+  spec.ffn = config.ffn;
+  spec.vocabulary = corpus.tokenizer->vocabulary();
+  spec.dtype = run_dtype(config);
+  spec.seed = config.model_seed();
+  session.model = std::make_unique<Transformer>(spec, session.ranks);
+  session.model->parameters([&](Parameter& p) { session.parameters.push_back(&p); });
+  return session;
+}
+
+Shares weight_shares(const Session& session) {
+  Shares shares;
+  for (const Parameter* parameter : session.parameters) {
+    auto& to = parameter->placement == Placement::expert ? shares.sharded : shares.whole;
+    to.insert(to.end(), parameter->pieces.begin(), parameter->pieces.end());
+  }
+  return shares;
+}
+
+Shares state_shares(const Session& session) {
+  Shares shares;
+  for (StateStore* store : session.model->states())
+    for (const auto& [name, tensor] : store->all()) shares.whole.push_back({name, tensor});
+  return shares;
+}
+
+void load_weights(const Session& session, const Checkpoint& checkpoint) {
+  const Shares shares = weight_shares(session);
+  load_pieces(checkpoint.file(kModelFile), shares.whole);
+  load_pieces(checkpoint.file(kModelFile), shares.sharded);
+}
+
+void load_states(const Session& session, const Checkpoint& checkpoint) {
+  const SafetensorsReader reader(checkpoint.file(kStateFile));
+  for (StateStore* store : session.model->states()) {
+    const std::string prefix = store->prefix() + ".";
+    for (const auto& [name, entry] : reader.entries()) {
+      if (!name.starts_with(prefix)) continue;
+      const Tensor saved = reader.read(name, *session.ranks.backend);
+      copy(saved, store->get(*session.ranks.backend, name.substr(prefix.size()), saved.dtype(),
+                             saved.shape()));
+    }
+  }
+}
+
+}  // namespace moelab
