@@ -1,0 +1,10 @@
+// Writes the pages of docs/ that follow from code; tests compare them with what it would write.
+#include <fstream>
+
+#include "core/telemetry/metrics.h"
+
+int main(int, char** argv) {
+  const std::string folder = argv[1];
+  std::ofstream(folder + "/metrics.md") << moelab::metrics_markdown();
+  return 0;
+}
