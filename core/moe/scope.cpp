@@ -64,6 +64,12 @@ Index rows_of_instance(ScopeSpec spec, Index rows_global) {
   return 1;
 }
 
+// The answer is the same on every rank, since it decides who joins a collective.
+bool instances_inside_rank(Index rows_per_instance, Index rows, Index ranks) {
+  return ranks == 1 || rows_per_instance == 1 ||
+         (rows % ranks == 0 && (rows / ranks) % rows_per_instance == 0);
+}
+
 }  // namespace
 
 ScopeMap::ScopeMap(ScopeSpec spec, const Tokens& tokens, std::shared_ptr<Group> dp)
@@ -76,11 +82,8 @@ ScopeMap::ScopeMap(ScopeSpec spec, const Tokens& tokens, std::shared_ptr<Group> 
   first_ = first_row_ / rows_per_instance_;
   if (tokens.rows > 0)
     instances_ = (first_row_ + tokens.rows - 1) / rows_per_instance_ - first_ + 1;
-  // Every rank must come to the same answer, since it decides who joins a collective.
-  const Index ranks = dp_ ? dp_->size() : 1;
   inside_rank_ =
-      ranks == 1 || rows_per_instance_ == 1 ||
-      (tokens.rows_global % ranks == 0 && (tokens.rows_global / ranks) % rows_per_instance_ == 0);
+      instances_inside_rank(rows_per_instance_, tokens.rows_global, dp_ ? dp_->size() : 1);
   MOELAB_CHECK(!inside_rank_ ||
                    (first_row_ % rows_per_instance_ == 0 && tokens.rows % rows_per_instance_ == 0),
                "rows [", first_row_, ", ", first_row_ + tokens.rows, ") of ", tokens.rows_global,
@@ -111,6 +114,10 @@ void ScopeParams::check(Index rows, Checker& checker) const {
     checker.error("group_size", "does not divide the ", rows,
                   " sequences of a micro-batch (train.batch / train.accumulate)");
   }
+}
+
+bool ScopeParams::inside_rank(Index rows, Index ranks) const {
+  return instances_inside_rank(rows_of_instance(spec(), rows), rows, ranks);
 }
 
 std::string ScopeParams::text() const {

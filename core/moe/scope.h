@@ -42,6 +42,8 @@ struct ScopeParams {
   // `rows`: sequences of a global micro-batch. Reports through the component's own table.
   void check(Index rows, Checker& checker) const;
   ScopeSpec spec() const { return {scope, group_size}; }
+  // No instance spans ranks when `rows` are cut evenly over `ranks`.
+  bool inside_rank(Index rows, Index ranks) const;
   std::string text() const;  // "each group of 4 sequences", for explain
 };
 

@@ -1,0 +1,267 @@
+// See router_select.k.h. Legend: l logits, s raw scores, n = s / Σ over all experts, w weights,
+// c scaling. For softmax s = n.
+#include "core/ops/router_select.k.h"
+
+#include <cmath>
+
+#include "core/ops/math.k.h"
+#include "core/ops/top_k.k.h"
+
+namespace moelab::MOELAB_KERNELS {
+namespace {
+
+constexpr double kTiny = 1e-20;  // Megatron's guard of normalising sums
+
+template <class T>
+MOELAB_HD inline T softplus(T x) {
+  return (x > T(0) ? x : T(0)) + std::log1p(fast_exp(x > T(0) ? -x : x));
+}
+template <class T>
+MOELAB_HD inline T raw_score(ScoreKind kind, T logit) {
+  return kind == ScoreKind::sigmoid ? fast_sigmoid(logit) : std::sqrt(softplus(logit));
+}
+// d raw_score / d logit. Of √softplus it is σ/(2√softplus), which tends to 0 where both underflow.
+template <class T>
+MOELAB_HD inline T raw_slope(ScoreKind kind, T logit) {
+  const T s = fast_sigmoid(logit);
+  if (kind == ScoreKind::sigmoid) return s * fast_sigmoid(-logit);
+  const T root = std::sqrt(softplus(logit));
+  return root > T(0) ? s / (T(2) * root) : T(0);
+}
+
+// Writes the raw scores of a row and returns their sum.
+template <class T>
+MOELAB_HD inline T raw_scores(const Team& team, Index experts, ScoreKind kind, const T* l, T* s) {
+  if (kind == ScoreKind::softmax) {
+    const T most = team.max(experts, l[0], [=](Index e) { return l[e]; });
+    team.each(experts, [=](Index e) { s[e] = fast_exp(l[e] - most); });
+    const T inverse = T(1) / team.sum(experts, T(0), [=](Index e) { return s[e]; });
+    team.each(experts, [=](Index e) { s[e] *= inverse; });
+    return T(1);
+  }
+  team.each(experts, [=](Index e) { s[e] = raw_score(kind, l[e]); });
+  return team.sum(experts, T(0), [=](Index e) { return s[e]; });
+}
+
+// Bit g: group g may be chosen from.
+template <class T, class Key>
+MOELAB_HD inline std::uint64_t best_groups(const RouterRule& rule, Index group_size,
+                                           const Key& key) {
+  T score[kMaxExpertGroups];
+  std::int32_t best[kMaxExpertGroups];
+  const Index top = rule.group_top > 0 ? rule.group_top : rule.k / rule.group_limit;
+  for (Index g = 0; g < rule.groups; ++g) {
+    TopK<T> members(best, top);
+    members.scan(g * group_size, (g + 1) * group_size, key);
+    score[g] = T(0);
+    for (Index i = 0; i < top; ++i) score[g] += key(best[i]);
+  }
+  TopK<T> groups(best, rule.group_limit);
+  groups.scan(0, rule.groups, [&](Index g) { return score[g]; });
+  std::uint64_t allowed = 0;
+  for (Index i = 0; i < rule.group_limit; ++i) allowed |= std::uint64_t{1} << best[i];
+  return allowed;
+}
+
+template <class T, class Key>
+MOELAB_HD inline void select_row(const RouterRule& rule, Index experts, const Key& key,
+                                 std::int32_t* chosen) {
+  TopK<T> top(chosen, rule.k);
+  if (rule.groups <= 0 || rule.group_limit >= rule.groups) return top.scan(0, experts, key);
+  const Index size = experts / rule.groups;
+  const std::uint64_t allowed = best_groups<T>(rule, size, key);
+  for (Index g = 0; g < rule.groups; ++g)
+    if ((allowed >> g & 1) != 0) top.scan(g * size, (g + 1) * size, key);
+}
+
+// Softmax over the chosen logits needs their maximum and the sum of exponentials.
+template <class T>
+struct ChosenSoftmax {
+  T most, inverse;
+  MOELAB_HD ChosenSoftmax(const T* l, const std::int32_t* chosen, Index k)
+      : most(T(0)), inverse(T(0)) {
+    bool first = true;
+    for (Index i = 0; i < k; ++i)
+      if (chosen[i] >= 0 && (first || l[chosen[i]] > most)) {
+        most = l[chosen[i]];
+        first = false;
+      }
+    T sum = T(0);
+    for (Index i = 0; i < k; ++i)
+      if (chosen[i] >= 0) sum += fast_exp(l[chosen[i]] - most);
+    inverse = sum > T(0) ? T(1) / sum : T(0);
+  }
+  MOELAB_HD T operator()(T logit) const { return fast_exp(logit - most) * inverse; }
+};
+
+template <class T>
+MOELAB_HD inline T chosen_sum(const T* s, const std::int32_t* chosen, Index k) {
+  T sum = T(kTiny);
+  for (Index i = 0; i < k; ++i)
+    if (chosen[i] >= 0) sum += s[chosen[i]];
+  return sum;
+}
+
+MOELAB_HD inline bool divides_by_sum(const RouterRule& rule) {
+  return rule.weights == WeightRule::normalized && rule.k > 1;
+}
+
+template <class T, class W>
+MOELAB_HD inline void row_weights(const RouterRule& rule, const T* l, const T* s,
+                                  const std::int32_t* chosen, W* w) {
+  const T c = static_cast<T>(rule.scaling);
+  if (rule.weights == WeightRule::softmax_chosen) {
+    const ChosenSoftmax<T> softmax(l, chosen, rule.k);
+    for (Index i = 0; i < rule.k; ++i)
+      w[i] = chosen[i] < 0 ? W(0) : static_cast<W>(c * softmax(l[chosen[i]]));
+    return;
+  }
+  const T sum = divides_by_sum(rule) ? chosen_sum(s, chosen, rule.k) : T(1);
+  for (Index i = 0; i < rule.k; ++i)
+    w[i] = chosen[i] < 0 ? W(0) : static_cast<W>(c * (s[chosen[i]] / sum));
+}
+
+template <class T, class W>
+MOELAB_HD inline void forward_row(const RouterSelect<T, W>& a, const Team& team, Index t) {
+  const RouterRule& rule = a.rule;
+  const T* l = a.logits_TE + t * a.experts;
+  T* s = a.scores_TE + t * a.experts;
+  std::int32_t* chosen = a.expert_P + t * rule.k;
+  W* w = a.weight_P + t * rule.k;
+  if (a.valid_T[t] == 0) {
+    team.each(a.experts, [=](Index e) { s[e] = T(0); });
+    team.each(rule.k, [=](Index i) { chosen[i] = -1; });
+    team.each(rule.k, [=](Index i) { w[i] = W(0); });
+    return;
+  }
+  const T total = raw_scores(team, a.experts, rule.score, l, s);
+  if (team.lane() == 0) {
+    const T* key = rule.key_is_logit ? l : s;
+    const T* bias = a.bias_E;
+    if (a.forced_P != nullptr) {
+      for (Index i = 0; i < rule.k; ++i) chosen[i] = a.forced_P[t * rule.k + i];
+    } else if (bias != nullptr) {
+      select_row<T>(
+          rule, a.experts, [=](Index e) { return key[e] + bias[e]; }, chosen);
+    } else {
+      select_row<T>(
+          rule, a.experts, [=](Index e) { return key[e]; }, chosen);
+    }
+    row_weights(rule, l, s, chosen, w);
+  }
+  if (rule.score == ScoreKind::softmax) return;
+  const T inverse = T(1) / (total + T(kTiny));
+  team.each(a.experts, [=](Index e) { s[e] *= inverse; });
+}
+
+// dl of the scores alone.
+template <class T>
+MOELAB_HD inline void scores_gradient(const Team& team, Index experts, ScoreKind kind, const T* l,
+                                      const T* n, const T* dn, T* dl, bool accumulate) {
+  if (!accumulate) team.each(experts, [=](Index e) { dl[e] = T(0); });
+  if (dn == nullptr) return;
+  const T dot = team.sum(experts, T(0), [=](Index e) { return n[e] * dn[e]; });
+  if (kind == ScoreKind::softmax) {
+    team.each(experts, [=](Index e) { dl[e] += n[e] * (dn[e] - dot); });
+    return;
+  }
+  const T total = team.sum(experts, T(0), [=](Index e) { return raw_score(kind, l[e]); });
+  const T inverse = T(1) / (total + T(kTiny));
+  team.each(experts, [=](Index e) { dl[e] += (dn[e] - dot) * inverse * raw_slope(kind, l[e]); });
+}
+
+// Adds dl of the weights.
+template <class T, class W>
+MOELAB_HD inline void weights_gradient(const Team& team, const RouterRule& rule, Index experts,
+                                       const T* l, const T* n, const std::int32_t* chosen,
+                                       const W* dw, T* dl) {
+  const T c = static_cast<T>(rule.scaling);
+  const Index k = rule.k;
+  if (rule.weights == WeightRule::softmax_chosen) {
+    const ChosenSoftmax<T> softmax(l, chosen, k);
+    T dot = T(0);
+    for (Index i = 0; i < k; ++i)
+      if (chosen[i] >= 0) dot += static_cast<T>(dw[i]) * softmax(l[chosen[i]]);
+    for (Index i = 0; i < k; ++i)
+      if (chosen[i] >= 0)
+        dl[chosen[i]] += c * softmax(l[chosen[i]]) * (static_cast<T>(dw[i]) - dot);
+    return;
+  }
+  const bool softmax = rule.score == ScoreKind::softmax;
+  const auto score = [=](std::int32_t e) { return softmax ? n[e] : raw_score(rule.score, l[e]); };
+  T sum = T(1), dot = T(0);
+  if (divides_by_sum(rule)) {
+    sum = T(kTiny);
+    for (Index i = 0; i < k; ++i)
+      if (chosen[i] >= 0) {
+        sum += score(chosen[i]);
+        dot += static_cast<T>(dw[i]) * score(chosen[i]);
+      }
+    dot /= sum;
+  }
+  T through = T(0);  // Σ ds·s: what softmax takes from every expert
+  for (Index i = 0; i < k; ++i) {
+    if (chosen[i] < 0) continue;
+    const T ds = c * (static_cast<T>(dw[i]) - dot) / sum;
+    const T slope = softmax ? n[chosen[i]] : raw_slope(rule.score, l[chosen[i]]);
+    dl[chosen[i]] += ds * slope;
+    if (softmax) through += ds * slope;
+  }
+  if (softmax) team.each(experts, [=](Index e) { dl[e] -= through * n[e]; });
+}
+
+template <class T, class W>
+MOELAB_HD inline void backward_row(const RouterSelectGrad<T, W>& a, const Team& team, Index t) {
+  const T* l = a.logits_TE + t * a.experts;
+  const T* n = a.scores_TE + t * a.experts;
+  T* dl = a.dlogits_TE + t * a.experts;
+  const bool valid = a.valid_T[t] != 0;
+  const T* dn = a.dscores_TE != nullptr && valid ? a.dscores_TE + t * a.experts : nullptr;
+  scores_gradient(team, a.experts, a.rule.score, l, n, dn, dl, a.accumulate);
+  if (a.dweight_P != nullptr && valid)
+    weights_gradient(team, a.rule, a.experts, l, n, a.expert_P + t * a.rule.k,
+                     a.dweight_P + t * a.rule.k, dl);
+}
+
+}  // namespace
+
+template <class Real, class Weight>
+void router_select_forward(const RouterSelect<Real, Weight>& args) {
+  for_each_row(args.tokens, 4 * args.experts,
+               [=] MOELAB_HD(Team team, Index t) { forward_row(args, team, t); });
+}
+
+template <class Real, class Weight>
+void router_select_backward(const RouterSelectGrad<Real, Weight>& args) {
+  for_each_row(args.tokens, 4 * args.experts,
+               [=] MOELAB_HD(Team team, Index t) { backward_row(args, team, t); });
+}
+
+template <class Real>
+void top_k_rows(Index rows, Index width, Index k, const Real* values, const std::uint8_t* valid,
+                std::int32_t* ids_P) {
+  for_each_row(rows, width, [=] MOELAB_HD(Team team, Index r) {
+    if (team.lane() != 0) return;
+    std::int32_t* ids = ids_P + r * k;
+    const Real* row = values + r * width;
+    if (valid[r] == 0) {
+      for (Index i = 0; i < k; ++i) ids[i] = -1;
+      return;
+    }
+    TopK<Real> top(ids, k);
+    top.scan(0, width, [=](Index i) { return row[i]; });
+  });
+}
+
+template void router_select_forward(const RouterSelect<float, float>&);
+template void router_select_forward(const RouterSelect<float, double>&);
+template void router_select_forward(const RouterSelect<double, float>&);
+template void router_select_forward(const RouterSelect<double, double>&);
+template void router_select_backward(const RouterSelectGrad<float, float>&);
+template void router_select_backward(const RouterSelectGrad<float, double>&);
+template void router_select_backward(const RouterSelectGrad<double, float>&);
+template void router_select_backward(const RouterSelectGrad<double, double>&);
+template void top_k_rows(Index, Index, Index, const float*, const std::uint8_t*, std::int32_t*);
+template void top_k_rows(Index, Index, Index, const double*, const std::uint8_t*, std::int32_t*);
+
+}  // namespace moelab::MOELAB_KERNELS
