@@ -12,7 +12,7 @@ struct ActivationRows {       // rows × width; all pointers are to the first ro
   Index rows = 0, width = 0;  // F
   const T* h = nullptr;       // [rows, F or 2F], row stride F or 2F
   const T* weight = nullptr;  // [rows] combine weight, or null for 1
-  T* a = nullptr;             // out [rows, F]: weight · act(h)
+  T* a = nullptr;             // out [rows, F]: weight · act(h); in backward it may be da itself
   // Backward: da is the gradient of a.
   const T* da = nullptr;  // [rows, F]
   T* dh = nullptr;        // out [rows, F or 2F], written; may be h itself
@@ -28,6 +28,7 @@ class Activation {
   };
   struct Context {};
   virtual ~Activation() = default;
+  virtual bool gated() const = 0;
   virtual void forward(const ActivationRows<float>&) const = 0;  // on the calling thread
   virtual void forward(const ActivationRows<double>&) const = 0;
   virtual void backward(
