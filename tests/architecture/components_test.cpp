@@ -7,6 +7,8 @@
 
 #include "registry/registry.h"
 
+#include "test_paths.h"
+
 using namespace moelab;
 
 TEST_CASE("the registry holds exactly what the folders' CMake lists promise") {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "test_paths.h"
+
 namespace moelab::testing {
 
 struct SourceFile {

@@ -15,6 +15,8 @@
 #include "registry/text.h"
 #include "tests/support/temporary_folder.h"
 
+#include "test_paths.h"
+
 using namespace moelab;
 using moelab::testing::TemporaryFolder;
 
