@@ -37,11 +37,15 @@ class Team {
 
 constexpr Index kGrainElements = 16384;  // below this a loop stays on one thread
 
+// Threads get whole blocks: where vector code ends and scalar code begins depends on n alone.
 template <class F>
 void for_each(Index n, const F& body) {
-  parallel_ranges(n, kGrainElements, [&](Index begin, Index end) {
+  constexpr Index kBlock = 64;
+  const Index blocks = (n + kBlock - 1) / kBlock;
+  parallel_ranges(blocks, kGrainElements / kBlock, [&](Index begin, Index end) {
+    const Index last = std::min(n, end * kBlock);
 #pragma omp simd
-    for (Index i = begin; i < end; ++i) body(i);
+    for (Index i = begin * kBlock; i < last; ++i) body(i);
   });
 }
 
