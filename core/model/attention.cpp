@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "core/backend/for_each.h"
 #include "core/ops/cached_attention.k.h"
 
 namespace moelab {

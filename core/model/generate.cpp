@@ -74,15 +74,14 @@ std::int32_t sample_token(const Tensor& logits_V, const Sampling& sampling, Inde
   return candidates[count - 1].token;
 }
 
-std::vector<std::int32_t> generate(Transformer& model, RankContext& ranks,
-                                   const std::vector<std::int32_t>& prompt,
+std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::int32_t>& prompt,
                                    const Sampling& sampling,
                                    const std::function<void(std::int32_t)>& each) {
   MOELAB_CHECK(!prompt.empty(), "an empty prompt");
   refuse_non_causal(model);
   const ModelSection& section = model.spec().section;
   const auto prompt_length = static_cast<Index>(prompt.size());
-  KvCache cache(*ranks.backend, model.spec().dtype, model.layers(), 1,
+  KvCache cache(model.backend(), model.spec().dtype, model.layers(), 1,
                 prompt_length + sampling.tokens, section.kv_heads, head_width(section));
   StepFacts facts;
   facts.instances_in_step = [](ScopeSpec) { return Index{1}; };
@@ -95,9 +94,9 @@ std::vector<std::int32_t> generate(Transformer& model, RankContext& ranks,
   std::vector<std::int32_t> out;
   std::vector<std::int32_t> fresh = prompt;
   while (static_cast<Index>(out.size()) < sampling.tokens) {
-    const Tokens tokens = next_tokens(*ranks.backend, fresh, cache.length());
+    const Tokens tokens = next_tokens(model.backend(), fresh, cache.length());
     facts.valid_tokens_in_step = tokens.count();
-    Tape tape(*ranks.backend, Tape::Mode::forward);
+    Tape tape(model.backend(), Tape::Mode::forward);
     const Tensor logits_TV =
         model.forward(tape, tokens, {}, moment, facts, options).logits_TV.value;
     fresh = {sample_token(logits_TV[tokens.count() - 1], sampling, static_cast<Index>(out.size()))};

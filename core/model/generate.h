@@ -19,8 +19,7 @@ struct Sampling {
 
 // The tokens that follow `prompt` (not empty). `each`, when given, sees every token as it is drawn.
 // Every rank of a run calls it alike. Throws Error(usage) if a router of the model is not causal.
-std::vector<std::int32_t> generate(Transformer& model, RankContext& ranks,
-                                   const std::vector<std::int32_t>& prompt,
+std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::int32_t>& prompt,
                                    const Sampling& sampling,
                                    const std::function<void(std::int32_t)>& each = {});
 

@@ -55,7 +55,8 @@ FfnOutput recomputed(Tape& tape, Block& block, const Variable& x_TH,
 
 }  // namespace
 
-Transformer::Transformer(const ModelSpec& spec, RankContext& ranks) : spec_(spec), ranks_(ranks) {
+Transformer::Transformer(const ModelSpec& spec, const RankContext& ranks)
+    : spec_(spec), ranks_(ranks) {
   const ModelSection& section = spec_.section;
   const Backend& backend = *ranks.backend;
   const auto layers = static_cast<double>(spec_.layers.size());
@@ -66,7 +67,7 @@ Transformer::Transformer(const ModelSpec& spec, RankContext& ranks) : spec_(spec
     const auto layer = static_cast<Index>(blocks_.size());
     blocks_.push_back(std::make_unique<Block>(
         section, spec_.ffn.at(kind),
-        Ffn::Context{ranks, spec_.dtype, section.hidden, layer, section.init_std, output_std,
+        Ffn::Context{ranks_, spec_.dtype, section.hidden, layer, section.init_std, output_std,
                      section.router_init_std, str("model.layers.", layer, ".mlp")}));
   }
   final_norm_ = section.norm.make(
@@ -80,15 +81,10 @@ ModelOutput Transformer::forward(Tape& tape, const Tokens& tokens, const Tensor&
                                  const ForwardOptions& options) {
   Moment moment = when;
   moment.seed = spec_.seed;
-  BlockInput input{tokens,
-                   attention_documents(*ranks_.backend, tokens),
-                   moment,
-                   facts,
+  BlockInput input{tokens, attention_documents(*ranks_.backend, tokens), moment, facts,
                    // In generation every rank holds the same rows: nothing is summed over them.
                    std::make_shared<ScopeMaps>(tokens, options.cache ? nullptr : ranks_.dp),
-                   nullptr,
-                   options.noise,
-                   options.cache};
+                   nullptr, options.noise, options.cache};
   ModelOutput out;
   std::vector<Routing> routings;
   Ffn* first_moe = nullptr;

@@ -43,7 +43,9 @@ class Transformer : public Module {
  public:
   // Collective when components are. Values are initialised: a pure function of (spec.seed,
   // parameter name with its global expert id, index), the same on every layout.
-  Transformer(const ModelSpec& spec, RankContext& ranks);
+  Transformer(const ModelSpec& spec, const RankContext& ranks);
+  Transformer(const Transformer&) = delete;  // its parts hold a reference to its ranks
+  Transformer& operator=(const Transformer&) = delete;
 
   // `tokens` are copied (tensors shared), so that the tape may outlive them. target_T: i32 [T], −1
   // for no loss; undefined for none. Seed loss_sum with 1/valid targets of the whole step and each
@@ -56,6 +58,7 @@ class Transformer : public Module {
   Index layers() const { return static_cast<Index>(blocks_.size()); }
   Ffn& ffn(Index layer) { return blocks_[static_cast<std::size_t>(layer)]->ffn(); }
   const ModelSpec& spec() const { return spec_; }
+  Backend& backend() const { return *ranks_.backend; }
   // State of the MoE layers' components, lowest block first.
   std::vector<StateStore*> states();
   void begin_step();  // before the first micro-batch of every step
@@ -69,7 +72,7 @@ class Transformer : public Module {
               ModelOutput& out);
 
   ModelSpec spec_;
-  RankContext& ranks_;
+  RankContext ranks_;
   Parameter embedding_;  // [V, H]
   std::vector<std::unique_ptr<Block>> blocks_;
   std::unique_ptr<Norm> final_norm_;

@@ -1,8 +1,6 @@
-#include "core/backend/for_each.h"
-//
-#include <cmath>
-
 #include "core/ops/cached_attention.k.h"
+
+#include <cmath>
 
 namespace moelab::MOELAB_KERNELS {
 

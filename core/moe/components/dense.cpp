@@ -12,6 +12,7 @@ class DenseFfn final : public Ffn {
       Ffn::Traits traits;
       traits.width = width;
       traits.gated = gated();
+      traits.bias = bias;
       return traits;
     }
     std::string formula() const {

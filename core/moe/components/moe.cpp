@@ -1,5 +1,4 @@
 // moe: the mixture-of-experts layer as a feed-forward network.
-#include "core/moe/ffn.h"
 #include "core/moe/moe_params.h"
 
 namespace moelab {
