@@ -9,6 +9,7 @@ std::string list_families();                       // families, members, summari
 std::string list_family(std::string_view family);  // one family; throws Error(usage)
 std::string list_component(std::string_view family, std::string_view name);  // every parameter
 std::string components_json();                                               // everything as data
+std::string family_json(std::string_view family);
 std::string component_json(std::string_view family, std::string_view name);
 std::string components_markdown();  // docs/components.md
 

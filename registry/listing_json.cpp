@@ -36,6 +36,13 @@ std::string components_json() {
   return out.dump(2) + "\n";
 }
 
+std::string family_json(std::string_view family) {
+  const FamilyRegistry& registry = family_named(family);
+  Json out = Json::array();
+  for (const EntryBase* entry : registry.members()) out.push_back(member(registry, *entry));
+  return out.dump(2) + "\n";
+}
+
 std::string component_json(std::string_view family, std::string_view name) {
   return member(family_named(family), member_named(family, name)).dump(2) + "\n";
 }

@@ -116,8 +116,12 @@ void apply_set(Node& tree, const std::string& set, Report& report) {
 Node load_recipe(const std::string& path, std::span<const std::string> sets, Report& report) {
   const Source start{Source::Origin::recipe, path, 0, 0};
   Node tree = Loader(report).load(path, Source::Origin::recipe, start);
-  for (const std::string& set : sets) apply_set(tree, set, report);
+  apply_sets(tree, sets, report);
   return tree;
+}
+
+void apply_sets(Node& tree, std::span<const std::string> sets, Report& report) {
+  for (const std::string& set : sets) apply_set(tree, set, report);
 }
 
 std::string resolved_toml(const Report& report) {

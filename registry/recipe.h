@@ -17,6 +17,8 @@ namespace moelab {
 // into `report`; the tree is what could be read. Hostile input (huge, deep, binary, a directory, a
 // FIFO) is a problem, never a crash or a hang.
 Node load_recipe(const std::string& path, std::span<const std::string> sets, Report& report);
+// Applies `sets` to a tree read otherwise.
+void apply_sets(Node& tree, std::span<const std::string> sets, Report& report);
 
 // The same for recipe text in memory; `name` stands for the file in messages.
 Node parse_recipe(std::string_view text, const std::string& name, Source::Origin origin,

@@ -33,7 +33,7 @@ T number(const StringTable& table, const char* key, const std::string& path) {
   if (at == table.end()) refuse(path, str("has no '", key, "'"));
   const char* end = at->second.data() + at->second.size();
   if (std::from_chars(at->second.data(), end, value).ptr != end)
-    refuse(path, str(key, " = '", at->second, "' is not a whole number"));
+    refuse(path, str(key, " = '", at->second, "' is not a number"));
   return value;
 }
 
@@ -41,6 +41,8 @@ StringTable table_of(const CheckpointMeta& meta) {
   return {{"step", str(meta.step)},
           {"tokens", str(meta.tokens)},
           {"updates", str(meta.updates)},
+          {"loss", exact(meta.loss)},
+          {"seconds", exact(meta.seconds)},
           {"model_seed", str(meta.model_seed)},
           {"data_seed", str(meta.data_seed)},
           {"data_fingerprint", str(meta.data_fingerprint)},
@@ -53,6 +55,8 @@ CheckpointMeta meta_of(const StringTable& table, const std::string& path) {
   meta.step = number<Index>(table, "step", path);
   meta.tokens = number<Index>(table, "tokens", path);
   meta.updates = number<Index>(table, "updates", path);
+  meta.loss = number<double>(table, "loss", path);
+  meta.seconds = number<double>(table, "seconds", path);
   meta.model_seed = number<std::uint64_t>(table, "model_seed", path);
   meta.data_seed = number<std::uint64_t>(table, "data_seed", path);
   meta.data_fingerprint = number<std::uint64_t>(table, "data_fingerprint", path);
@@ -158,6 +162,11 @@ std::optional<Checkpoint> CheckpointStore::newest_whole(std::ostream& warnings) 
     }
   }
   return {};
+}
+
+void CheckpointStore::discard_after(Index step) const {
+  for (const Index found : steps())
+    if (found > step) fs::remove_all(path(found));
 }
 
 void CheckpointStore::save(const CheckpointMeta& meta, const std::map<std::string, Shares>& files,

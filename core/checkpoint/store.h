@@ -19,9 +19,11 @@
 namespace moelab {
 
 struct CheckpointMeta {
-  Index step = 0;     // steps done
-  Index tokens = 0;   // trained on so far
-  Index updates = 0;  // steps that were not skipped
+  Index step = 0;      // steps done
+  Index tokens = 0;    // trained on so far
+  Index updates = 0;   // steps that were not skipped
+  double loss = 0;     // of the last step
+  double seconds = 0;  // of training so far
   std::uint64_t model_seed = 0, data_seed = 0;
   std::uint64_t data_fingerprint = 0;
   std::string recipe;   // resolved, as TOML
@@ -57,6 +59,8 @@ class CheckpointStore {
   std::optional<Checkpoint> newest_whole(std::ostream& warnings) const;
   // Collective over `everyone` and over every expert group (null: experts are not sharded); rank 0
   // of `everyone` writes. On Error(resources) the checkpoints before are untouched.
+  // Removes the checkpoints beyond `step`: a run that goes on from there leaves their future.
+  void discard_after(Index step) const;
   void save(const CheckpointMeta& meta, const std::map<std::string, Shares>& files,
             const Backend& backend, Group& everyone, Group* expert_group) const;
 

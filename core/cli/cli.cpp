@@ -72,8 +72,10 @@ int run(const std::vector<std::string>& words) {
   return verb->second.run(parse_arguments(verb->second, rest), {std::cout, std::cerr});
 }
 
+// Lists of problems begin with their own places (file:line:column) and stay as they are.
 int fail(ExitCode code, const std::string& text) {
-  std::cerr << "moelab: " << text << "\n";
+  const bool list = text.find(": error: ") != std::string::npos;
+  std::cerr << (list ? "" : "moelab: ") << text << (text.ends_with('\n') ? "" : "\n");
   return static_cast<int>(code);
 }
 

@@ -88,7 +88,7 @@ std::vector<std::string> Arguments::texts(std::string_view option) const {
   return at == values_.end() ? std::vector<std::string>{} : at->second;
 }
 
-std::string Arguments::text(std::string_view option, std::string fallback) const {
+std::string Arguments::text(std::string_view option, const std::string& fallback) const {
   const auto at = values_.find(option);
   return at == values_.end() ? fallback : at->second.back();
 }

@@ -29,7 +29,7 @@ struct Positional {
 class Arguments {
  public:
   bool has(std::string_view option) const;
-  std::string text(std::string_view option, std::string fallback = {}) const;
+  std::string text(std::string_view option, const std::string& fallback = {}) const;
   std::vector<std::string> texts(std::string_view option) const;
   std::int64_t integer(std::string_view option, std::int64_t fallback, std::int64_t least) const;
   double real(std::string_view option, double fallback) const;

@@ -17,12 +17,15 @@ struct HeldoutResult {
   double bits_per_byte = 0;  // of the text behind the tokens
   Index tokens = 0, rows = 0;
   std::vector<LayerLoad> loads;  // of the MoE layers
+  bool complete = false;         // false: given up, the rest means nothing
 };
 
 // Every token of the held-out text after the first is scored once, in rows; `max_rows` > 0 stops
-// early. The layout changes the result only by rounding. Collective; the same on every rank.
+// early; so does `give_up`, asked between batches, which must answer alike on every rank. The
+// layout changes the result only by rounding. Collective; the same on every rank.
 HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
-                               const Dataset& dataset, Index max_rows);
+                               const Dataset& dataset, Index max_rows,
+                               const std::function<bool()>& give_up = {});
 
 // A saved model with its recipe: `path` is a run's folder (its newest whole checkpoint is taken) or
 // one checkpoint's folder. `sets` change the recipe ("eval.batch=8"). Runs on one rank whatever the

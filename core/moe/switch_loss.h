@@ -1,0 +1,59 @@
+// The balancing loss of Switch Transformers (Fedus et al. 2021, eq. 4) over any scope:
+//   L = E · Σ_i f_i · P_i,  f_i = share of the choices that went to expert i,  P_i = mean score,
+// both over the valid tokens of an instance; 1 when the choices or the scores are even. Gradients
+// flow through P only. T tokens, E experts, G scope instances.
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "core/moe/balancer.h"
+
+namespace moelab {
+
+// Where f comes from. scores: the top-k of the normalised scores, without choice bias, groups or
+// forced routing (Megatron Core); routed: the pairs that the router chose, before dropping.
+enum class CountSource : std::uint8_t { scores, routed };
+template <>
+struct EnumNames<CountSource> {
+  static constexpr std::array<std::pair<std::string_view, CountSource>, 2> value{
+      {{"scores", CountSource::scores}, {"routed", CountSource::routed}}};
+};
+
+struct SwitchLossParams {
+  double coefficient = 0.01;
+  CountSource counts = CountSource::scores;
+  void describe(ParamVisitor& v);
+  std::string formula(const std::string& where) const;  // `where` f and P are taken
+};
+
+// Choices of the valid tokens by (instance, expert), i64 [G, E], over all ranks. Collective when
+// instances span ranks.
+Tensor count_choices(const Backend& backend, const Routing& routing, const Tokens& tokens, Index k,
+                     CountSource source, const ScopeMap& scope);
+
+// What the loss needs of everything that no gradient flows through. Remembered by the tape, so that
+// a recomputed segment counts nothing twice.
+struct SwitchShare {
+  Tensor coefficient_GE;  // f64: E · f / (valid tokens · instances of the step)
+  std::vector<std::int32_t> instance_T;
+};
+// counts_GE: choices of each of `scope`'s instances.
+SwitchShare switch_share(const Backend& backend, const Tensor& counts_GE, const ScopeMap& scope,
+                         const Tokens& tokens, Index instances_in_step);
+
+// The loss over the instances of one scope of this micro-batch.
+class SwitchLoss : public Balancer {
+ public:
+  SwitchLoss(const SwitchLossParams& params, ScopeSpec scope, const Context& context)
+      : params_(params), scope_(scope), k_(context.k), label_(context.label) {}
+  std::optional<LossTerm> loss(Tape& tape, const BalancerInput& input) override;
+
+ private:
+  SwitchLossParams params_;
+  ScopeSpec scope_;
+  Index k_ = 0;
+  std::string label_;
+};
+
+}  // namespace moelab

@@ -1,0 +1,123 @@
+#include "core/train/evaluate.h"
+
+#include <algorithm>
+#include <numbers>
+#include <ostream>
+
+#include "core/base/threads.h"
+#include "core/data/rows.h"
+#include "core/train/batch.h"
+#include "core/train/run_folder.h"
+#include "core/train/step.h"
+
+namespace moelab {
+namespace {
+
+// How many rows of the held-out text are forwarded at once, over all ranks.
+Index rows_at_once(const RunConfig& config, Index ranks) {
+  const Index wanted =
+      config.eval.batch > 0 ? config.eval.batch : config.train.batch / config.train.accumulate;
+  return (wanted + ranks - 1) / ranks * ranks;
+}
+
+// Losses and routing of the global rows [first, first + rows), those beyond `last` being padding.
+void evaluate_rows(const Session& session, const RunConfig& config, const Dataset& dataset,
+                   Index first, Index rows, Index last, StepStats& stats, Index& tokens) {
+  const Index length = config.data.sequence_length;
+  const Index own = rows / session.ranks.dp->size(), first_own = own * session.ranks.dp->rank();
+  std::vector<Row> text;
+  for (Index row = first + first_own; row < first + first_own + own; ++row)
+    text.push_back(row < last ? dataset.heldout_row(row) : padding_row(length));
+  const MicroBatch batch = make_micro_batch(*session.ranks.backend, text, length, first_own, rows);
+  for (const Row& row : text)
+    tokens += std::ranges::count_if(row.target, [](auto target) { return target >= 0; });
+  Tape tape(*session.ranks.backend, Tape::Mode::forward);
+  const Moment moment{Phase::eval, 0, 0, 1, session.model->spec().seed};
+  StepFacts facts;
+  facts.instances_in_step = [](ScopeSpec) { return Index{1}; };
+  facts.valid_tokens_in_step = rows * length;
+  stats.add(session.model->forward(tape, batch.tokens, batch.target_T, moment, facts));
+}
+
+}  // namespace
+
+HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
+                               const Dataset& dataset, Index max_rows,
+                               const std::function<bool()>& give_up) {
+  const Index all = dataset.heldout_rows();
+  const Index last = max_rows > 0 ? std::min(max_rows, all) : all;
+  const Index rows = rows_at_once(config, session.ranks.dp->size());
+  StepStats stats;
+  const Tensor tokens = session.ranks.backend->zeros(DType::i64, {1});
+  Index& count = *tokens.data<std::int64_t>();
+  HeldoutResult out;
+  for (Index first = 0; first < last; first += rows) {
+    if (give_up && give_up()) return out;
+    evaluate_rows(session, config, dataset, first, rows, last, stats, count);
+  }
+  Index unused = 0;
+  stats.reduce(session.ranks, unused);
+  session.ranks.dp->all_reduce(tokens).wait();
+
+  out.complete = true;
+  out.tokens = count;
+  out.rows = last;
+  out.loss = stats.loss_sum() / static_cast<double>(std::max<Index>(1, count));
+  const double bytes_per_token =
+      static_cast<double>(dataset.bytes(Split::heldout)) /
+      static_cast<double>(std::max<Index>(1, dataset.tokens(Split::heldout)));
+  out.bits_per_byte = out.loss / std::numbers::ln2 / bytes_per_token;
+  out.loads = stats.layer_loads();
+  return out;
+}
+
+Sampling sampling_of(const SampleSection& section) {
+  return {section.tokens, section.temperature, section.top_p, section.top_k,
+          static_cast<std::uint64_t>(section.seed)};
+}
+
+SavedModel open_saved(const std::string& path, std::span<const std::string> sets,
+                      std::ostream& warnings) {
+  SavedModel saved{find_checkpoint(path, warnings), {}};
+  Report report;
+  Node root = parse_recipe(saved.checkpoint.meta.recipe, saved.checkpoint.file("meta.json"),
+                           Source::Origin::recipe, report);
+  apply_sets(root, sets, report);
+  saved.config = read_run_config(root, report);
+  if (report.has_errors()) throw Error(ExitCode::usage, report.lines());
+  saved.config.parallel.ranks = saved.config.parallel.ep = 1;
+  return saved;
+}
+
+HeldoutResult evaluate_saved(const SavedModel& saved, int threads, Index max_rows) {
+  HeldoutResult out;
+  const Corpus corpus = make_corpus(saved.config);
+  run_ranks(saved.config, threads, [&](Rank& rank) {
+    const Session session = open_session(saved.config, corpus, rank);
+    load_weights(session, saved.checkpoint);
+    load_states(session, saved.checkpoint);
+    out = evaluate_heldout(session, saved.config, *corpus.dataset, max_rows);
+  });
+  return out;
+}
+
+std::string generate_saved(const SavedModel& saved, const std::string& prompt,
+                           const Sampling& sampling, int threads,
+                           const std::function<void(const std::string&)>& each) {
+  std::string out;
+  Corpus corpus;
+  corpus.tokenizer = saved.config.data.tokenizer.make({});
+  run_ranks(saved.config, threads, [&](Rank& rank) {
+    Session session = open_session(saved.config, corpus, rank);
+    load_weights(session, saved.checkpoint);
+    load_states(session, saved.checkpoint);
+    const auto show = [&](std::int32_t token) {
+      if (each) each(corpus.tokenizer->decode({token}));
+    };
+    out = corpus.tokenizer->decode(
+        generate(*session.model, session.ranks, corpus.tokenizer->encode(prompt), sampling, show));
+  });
+  return out;
+}
+
+}  // namespace moelab
