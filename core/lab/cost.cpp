@@ -1,0 +1,130 @@
+// H hidden, V vocabulary, N heads, M key/value heads of width D, F ffn width, E experts, k of them
+// a token, L tokens a row, T tokens of a rank's micro-batch.
+#include "core/lab/cost.h"
+
+#include <algorithm>
+
+namespace moelab {
+namespace {
+
+struct Part {
+  Index total = 0, active = 0, on_rank = 0;
+  Index multiplied = 0;     // parameters that multiply each token
+  double saved_of_T = 0.0;  // elements kept for backward, per token
+
+  Part& operator+=(const Part& other) {
+    total += other.total;
+    active += other.active;
+    on_rank += other.on_rank;
+    multiplied += other.multiplied;
+    saved_of_T += other.saved_of_T;
+    return *this;
+  }
+};
+
+Part everywhere(Index parameters, Index multiplied, double saved_of_T) {
+  return {parameters, parameters, parameters, multiplied, saved_of_T};
+}
+
+class Counter {
+ public:
+  explicit Counter(const RunConfig& config)
+      : c_(config),
+        m_(config.model),
+        H_(m_.hidden),
+        D_(m_.head_dim > 0 ? m_.head_dim : H_ / m_.heads) {}
+
+  Part norm(Index width) const {
+    return everywhere(m_.norm.traits().vectors * width, 0, static_cast<double>(width));
+  }
+
+  Part attention() const {
+    const Index q = m_.heads * D_, kv = m_.kv_heads * D_;
+    const Index weights = 2 * H_ * q + 2 * H_ * kv;
+    const Index bias = m_.attention_bias ? q + 2 * kv + H_ : 0;
+    // The normed input, queries, keys, values, output, and a log-sum a head.
+    const Index saved = H_ + 2 * q + 2 * kv + m_.heads;
+    Part part = everywhere(weights + bias, weights, static_cast<double>(saved));
+    if (m_.qk_norm) {
+      Part head = norm(D_);
+      head.saved_of_T *= static_cast<double>(m_.heads + m_.kv_heads);
+      part += head;
+      part += everywhere(head.total, 0, 0.0);
+    }
+    return part;
+  }
+
+  Part ffn(const Component<Ffn>& component) const {
+    const Ffn::Traits t = component.traits();
+    const Index up = t.gated ? 2 * t.width : t.width;
+    const Index weights = H_ * up + t.width * H_;
+    const Index network = weights + (t.bias ? up + H_ : 0);
+    Part part = everywhere(network, weights, static_cast<double>(H_ + up));
+    if (!t.moe) return part;
+    const Index gate = t.experts * H_;
+    const Index k = t.k > 0 ? t.k : 1;
+    part.total = t.experts * network;
+    part.active = k * network;
+    part.on_rank = part.total / c_.parallel.ep;
+    part.multiplied = k * weights;
+    part.saved_of_T = static_cast<double>(H_ + k * up + 2 * k + 2 * t.experts);
+    part += everywhere(gate + (t.gate_bias ? t.experts : 0), gate, 0.0);
+    return part;
+  }
+
+  RunCost run() const {
+    const Index V = c_.data.tokenizer.traits().vocabulary;
+    const Index table = V * H_;
+    Part ends =
+        everywhere(m_.tied_embeddings ? table : 2 * table, table, static_cast<double>(H_ + V));
+    ends += norm(H_);
+    Part blocks, largest;
+    for (const std::string& name : c_.layer_kinds()) {
+      Part block = attention();
+      block += norm(H_);
+      block += norm(H_);
+      block += ffn(c_.ffn.at(name));
+      largest.saved_of_T = std::max(largest.saved_of_T, block.saved_of_T);
+      blocks += block;
+    }
+    return sum_up(ends, blocks, largest.saved_of_T);
+  }
+
+ private:
+  RunCost sum_up(const Part& ends, const Part& blocks, double largest_saved) const {
+    const Index L = c_.data.sequence_length, bytes = c_.run.dtype == RunDType::f64 ? 8 : 4;
+    const Index layers = static_cast<Index>(c_.layer_kinds().size());
+    Part all = ends;
+    all += blocks;
+    RunCost cost;
+    cost.parameters = all.total;
+    cost.active_parameters = all.active;
+    cost.rank_parameters = all.on_rank;
+    const double context = 2.0 * static_cast<double>(m_.heads * D_ * (L + 1) * layers);
+    const double in_blocks = 2.0 * static_cast<double>(blocks.multiplied) + context;
+    cost.forward_flops = in_blocks + 2.0 * static_cast<double>(ends.multiplied);
+    cost.training_flops = 3 * cost.forward_flops + (recomputes() ? in_blocks : 0);
+    const Index states = c_.optimizer.traits().state_tensors;
+    cost.weight_bytes = cost.gradient_bytes = all.on_rank * bytes;
+    cost.optimizer_bytes = states * all.on_rank * bytes;
+    cost.checkpoint_bytes = (1 + states) * all.total * bytes;
+    const Index T = c_.train.batch / c_.train.accumulate / c_.parallel.ranks * L;
+    const double kept =
+        recomputes() ? static_cast<double>(layers * H_) + largest_saved : blocks.saved_of_T;
+    cost.activation_bytes =
+        static_cast<Index>((kept + ends.saved_of_T) * static_cast<double>(T * bytes));
+    return cost;
+  }
+
+  bool recomputes() const { return !m_.recompute.empty(); }
+
+  const RunConfig& c_;
+  const ModelSection& m_;
+  Index H_, D_;
+};
+
+}  // namespace
+
+RunCost run_cost(const RunConfig& config) { return Counter(config).run(); }
+
+}  // namespace moelab
