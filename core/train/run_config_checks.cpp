@@ -37,7 +37,7 @@ class RunChecks {
       }
       total = std::min(total + pattern->count, kMaxLayers + 1);
       used.insert(pattern->name);
-      if (!c_.ffn.contains(pattern->name)) missing_table(i, pattern->name);
+      if (!c_.ffn.contains(pattern->name)) used.insert(missing_table(i, pattern->name));
     }
     if (c_.model.layers.empty()) check_.error("model.layers", "names no layer");
     if (total > kMaxLayers) check_.error("model.layers", "has more than ", kMaxLayers, " layers");
@@ -57,13 +57,15 @@ class RunChecks {
                      "model.layers"});
   }
 
-  void missing_table(std::size_t index, const std::string& name) {
+  // Returns the table that was probably meant, or "".
+  std::string missing_table(std::size_t index, const std::string& name) {
     std::vector<std::string> known;
     for (const auto& [table, ffn] : c_.ffn) known.push_back(table);
     const std::string nearest = suggest(name, known);
     at_layer(index, nearest.empty()
                         ? str("needs a table [ffn.", name, "] with its kind")
                         : str("names no table [ffn.", name, "]; did you mean '", nearest, "'?"));
+    return nearest;
   }
 
   void check_attention() {
