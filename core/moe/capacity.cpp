@@ -76,13 +76,10 @@ void CapacityParams::check(const Dropper::Facts& facts, Checker& checker) const 
                   "needs a scope that lies inside a rank; set scope = \"sequence\", or \"group\" "
                   "with a group_size that divides a rank's ",
                   facts.rows_per_micro_batch / facts.ranks, " sequences");
-  if (!facts.generates) return;
-  if (drop_in_inference)
+  if (facts.generates && drop_in_inference)
     checker.error("drop_in_inference",
                   "does not go with generation: which tokens are dropped depends on later ones; "
                   "set it to false, or sample.final = false and sample.every = 0");
-  else
-    checker.warning("capacity_factor", "drops in training; inference drops nothing");
 }
 
 Dropper::Traits CapacityParams::traits() const {

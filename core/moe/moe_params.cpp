@@ -69,16 +69,18 @@ class MoeChecks {
   void check_dropper() {
     const bool takes_capacity =
         !usable(params_.dispatcher) || params_.dispatcher.traits().takes_capacity;
+    const auto before = errors();
     params_.dropper.check({experts_, router_.k, facts_.rows_per_micro_batch, facts_.dp,
                            facts_.length, takes_capacity, facts_.generates},
                           checker_.report());
+    const bool silent = errors() == before;  // the component's own words come first
     const Dropper::Traits traits = params_.dropper.traits();
     Checker at = checker_.under("dropper");
     check_group_size(traits.scope, at);
-    if ((traits.drops || traits.pads) && !takes_capacity)
+    if (silent && (traits.drops || traits.pads) && !takes_capacity)
       at.error("", "sets a capacity, which the dispatcher \"", params_.dispatcher.name(),
                "\" cannot handle; take dispatcher \"auto\" or dropper \"none\"");
-    if (traits.pads && traits.scope && !inside_rank(*traits.scope))
+    if (silent && traits.pads && traits.scope && !inside_rank(*traits.scope))
       at.error("scope", "spans ranks, but padding to capacity needs a scope inside a rank; take ",
                "\"sequence\", or \"group\" with a group_size that divides the ", rows_per_rank(),
                " rows of a rank, or do not pad");
@@ -95,6 +97,12 @@ class MoeChecks {
                " sequences of a global micro-batch (train.batch / train.accumulate)");
   }
 
+  std::ptrdiff_t errors() const {
+    const auto& problems = checker_.report().problems();
+    return std::count_if(problems.begin(), problems.end(), [](const Problem& problem) {
+      return problem.severity == Problem::Severity::error;
+    });
+  }
   Index rows_per_rank() const {
     return facts_.rows_per_micro_batch / std::max<Index>(1, facts_.dp);
   }

@@ -59,8 +59,6 @@ void SelectionParams::check(const Router::Facts& facts, Checker& checker) const 
   if (k > facts.experts)
     checker.error("k", "is more than the layer's ", facts.experts,
                   " experts; lower k or raise num_experts");
-  if (jitter > 0 && facts.generates)
-    checker.warning("jitter", "adds noise in training only: routing in inference differs");
   if (groups == 0 && group_limit == 0) {
     if (group_top != 0)
       checker.error("group_top", "has no effect without groups; set groups and group_limit");
@@ -89,6 +87,7 @@ Router::Traits SelectionParams::traits() const {
   Router::Traits traits;
   traits.k = k;
   traits.stochastic = jitter > 0;
+  traits.gate_bias = bias;
   if (jitter > 0) traits.train_inference_gap.push_back("input jitter is drawn in training only");
   return traits;
 }
