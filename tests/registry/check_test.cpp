@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/train/run_config.h"
+#include "test_paths.h"
 #include "tests/registry/toy.h"
 
 using namespace moelab;
