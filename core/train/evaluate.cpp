@@ -93,7 +93,7 @@ HeldoutResult evaluate_saved(const SavedModel& saved, int threads, Index max_row
   HeldoutResult out;
   const Corpus corpus = make_corpus(saved.config);
   run_ranks(saved.config, threads, [&](Rank& rank) {
-    const Session session = open_session(saved.config, corpus, rank);
+    const Session session(saved.config, corpus, rank);
     load_weights(session, saved.checkpoint);
     load_states(session, saved.checkpoint);
     out = evaluate_heldout(session, saved.config, *corpus.dataset, max_rows);
@@ -108,14 +108,14 @@ std::string generate_saved(const SavedModel& saved, const std::string& prompt,
   Corpus corpus;
   corpus.tokenizer = saved.config.data.tokenizer.make({});
   run_ranks(saved.config, threads, [&](Rank& rank) {
-    Session session = open_session(saved.config, corpus, rank);
+    Session session(saved.config, corpus, rank);
     load_weights(session, saved.checkpoint);
     load_states(session, saved.checkpoint);
     const auto show = [&](std::int32_t token) {
       if (each) each(corpus.tokenizer->decode({token}));
     };
     out = corpus.tokenizer->decode(
-        generate(*session.model, session.ranks, corpus.tokenizer->encode(prompt), sampling, show));
+        generate(*session.model, corpus.tokenizer->encode(prompt), sampling, show));
   });
   return out;
 }

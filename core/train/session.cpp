@@ -36,11 +36,10 @@ void run_ranks(const RunConfig& config, int threads, const std::function<void(Ra
   });
 }
 
-Session open_session(const RunConfig& config, const Corpus& corpus, Rank& rank) {
-  Session session;
-  session.everyone = rank.everyone();
-  session.ranks = make_rank_context(rank, Topology(config.degrees()),
-                                    Backend::create(config.run.device), has_experts(config));
+Session::Session(const RunConfig& config, const Corpus& corpus, Rank& rank)
+    : everyone(rank.everyone()),
+      ranks(make_rank_context(rank, Topology(config.degrees()), Backend::create(config.run.device),
+                              has_experts(config))) {
   ModelSpec spec;
   spec.section = config.model;
   spec.layers = config.layer_kinds();
@@ -48,9 +47,8 @@ Session open_session(const RunConfig& config, const Corpus& corpus, Rank& rank) 
   spec.vocabulary = corpus.tokenizer->vocabulary();
   spec.dtype = run_dtype(config);
   spec.seed = config.model_seed();
-  session.model = std::make_unique<Transformer>(spec, session.ranks);
-  session.model->parameters([&](Parameter& p) { session.parameters.push_back(&p); });
-  return session;
+  model = std::make_unique<Transformer>(spec, ranks);
+  model->parameters([&](Parameter& p) { parameters.push_back(&p); });
 }
 
 Shares weight_shares(const Session& session) {

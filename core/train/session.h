@@ -17,8 +17,11 @@ struct Corpus {  // shared by the ranks of a process; only read
 };
 Corpus make_corpus(const RunConfig& config);
 
-// One rank's part of a run.
+// One rank's part of a run: the model built and initialised. Construction is collective.
 struct Session {
+  Session(const RunConfig& config, const Corpus& corpus, Rank& rank);
+  Session(const Session&) = delete;  // the model refers to `ranks`
+  Session& operator=(const Session&) = delete;
   std::shared_ptr<Group> everyone;
   RankContext ranks;
   std::unique_ptr<Transformer> model;
@@ -28,8 +31,6 @@ struct Session {
 
 // Runs `body` on every rank of the recipe's world; each has max(1, threads / ranks) threads.
 void run_ranks(const RunConfig& config, int threads, const std::function<void(Rank&)>& body);
-// Builds and initialises the model. Collective.
-Session open_session(const RunConfig& config, const Corpus& corpus, Rank& rank);
 
 DType run_dtype(const RunConfig& config);
 bool has_experts(const RunConfig& config);  // some layer is a mixture of experts

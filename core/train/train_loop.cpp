@@ -24,7 +24,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 TrainLoop::TrainLoop(const TrainJob& job, Rank& rank)
     : job_(job),
       config_(job.config),
-      session_(open_session(job.config, job.corpus, rank)),
+      session_(job.config, job.corpus, rank),
       gradients_(session_.parameters, session_.ranks),
       optimizer_(config_.optimizer.make({*session_.ranks.backend, session_.parameters})),
       schedule_(config_.schedule.make({config_.total_steps()})),
@@ -145,9 +145,8 @@ void TrainLoop::measure(MetricsRow& row) {
 
 std::string TrainLoop::sample() {
   const Tokenizer& tokenizer = *job_.corpus.tokenizer;
-  const auto tokens =
-      generate(*session_.model, session_.ranks, tokenizer.encode(config_.sample.prompt),
-               sampling_of(config_.sample));
+  const auto tokens = generate(*session_.model, tokenizer.encode(config_.sample.prompt),
+                               sampling_of(config_.sample));
   const std::string text = config_.sample.prompt + tokenizer.decode(tokens);
   if (progress_ && state_.step < steps_)
     progress_->note(str("step ", state_.step, ": sample\n", text));
