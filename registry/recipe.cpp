@@ -93,7 +93,10 @@ Node parse_set_value(const std::string& text, const std::string& name, Report& r
 
 void apply_set(Node& tree, const std::string& set, Report& report) {
   const auto fail = [&](const std::string& why) {
-    report.problem({Problem::Severity::error, {Source::Origin::set, std::string("--set"), 0, 0}, why, ""});
+    Problem problem;
+    problem.source = {Source::Origin::set, "--set", 0, 0};
+    problem.text = why;
+    report.problem(std::move(problem));
   };
   if (!valid_utf8(set) || set.size() > kMaxRecipeBytes) return fail("is not valid UTF-8");
   const std::size_t equals = set.find('=');
