@@ -21,7 +21,8 @@ std::string recipe(const std::string& model_keys = "", const std::string& moe_ke
          model_keys +
          "[ffn.dense]\nkind = \"dense\"\nwidth = 24\n"
          "[ffn.moe]\nkind = \"moe\"\nnum_experts = 4\nrouter = { type = \"softmax\", k = 2 }\n"
-         "experts = { type = \"grouped\", width = 8 }\n" +
+         "experts = { type = \"grouped\", width = 8 }\n"
+         "balancers.aux_loss = { coefficient = 0.01 }\n" +
          moe_keys;
 }
 
@@ -84,13 +85,16 @@ TEST_CASE("recomputed blocks give the same bits, losses and gradients") {
   on_one_rank([](RankContext& ranks) {
     const std::string noisy =
         "dropper = { type = \"probs\", capacity_factor = 1.0 }\n"
-        "";
+        "balancers.sequence_aux_loss = { coefficient = 0.02 }\n"
+        "balancers.global_aux_loss = { coefficient = 0.02 }\n"
+        "balancers.z_loss = { coefficient = 0.001 }\nbalancers.expert_bias = {}\n";
     const Batch batch = batch_of(*ranks.backend, drawn_rows(4, 24));
     Transformer plain(spec_of(recipe("dropout = 0.1\n", noisy), kVocabulary, DType::f32), ranks);
     Transformer again(
         spec_of(recipe("dropout = 0.1\nrecompute = [\"block\"]\n", noisy), kVocabulary, DType::f32),
         ranks);
     const Step a = run_step(plain, batch), b = run_step(again, batch);
+    CHECK(a.losses.size() == 8);
     check_same_bits(a, b);
     REQUIRE(a.records.size() == b.records.size());
     for (std::size_t i = 0; i < a.records.size(); ++i)
