@@ -137,3 +137,21 @@ TEST_CASE("a model with a router that is not causal does not generate") {
     CHECK_THROWS_AS(generate(model, {1, 2}, {}), const Error&);
   });
 }
+
+TEST_CASE("ranks that share the experts generate what one rank generates") {
+  const std::vector<std::int32_t> prompt{3, 1, 4, 1, 5};
+  Sampling sampling;
+  sampling.tokens = 12;
+  std::vector<std::int32_t> alone;
+  on_one_rank([&](RankContext& ranks) {
+    Transformer model(spec_of(kRecipe, kVocabulary, DType::f64), ranks);
+    alone = generate(model, prompt, sampling);
+  });
+  std::vector<std::vector<std::int32_t>> together(2);
+  on_ranks(2, 2, [&](RankContext& ranks) {
+    Transformer model(spec_of(kRecipe, kVocabulary, DType::f64), ranks);
+    together[static_cast<std::size_t>(ranks.rank)] = generate(model, prompt, sampling);
+  });
+  CHECK(together[0] == alone);
+  CHECK(together[1] == alone);
+}

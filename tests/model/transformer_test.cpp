@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/autograd/functions.h"
 #include "core/lab/layer_bench.h"
 #include "core/lab/op_checks.h"
 #include "tests/support/models.h"
@@ -275,5 +276,59 @@ TEST_CASE("a step without any valid token has zero losses and finite gradients")
     for (const Tensor& gradient : step.gradients)
       if (gradient)
         for (const float value : gradient.span<float>()) CHECK(value == 0);
+  });
+}
+
+namespace {
+
+// Σ over layers and tokens of expert 1's score: a loss that needs all layers at once.
+class OverLayers final : public Balancer {
+ public:
+  struct Params {
+    void describe(ParamVisitor&) {}
+  };
+  OverLayers(const Params&, const Context& context) : backend_(context.backend) {}
+  std::optional<LossTerm> pooled_loss(Tape& tape, std::span<const Routing> layers,
+                                      const BalancerInput& input) override {
+    const std::vector<std::int32_t> instance_T(static_cast<std::size_t>(input.tokens.count()), 0);
+    Variable sum;
+    for (const Routing& layer : layers) {
+      const Tensor coefficient_GE = backend_.zeros(DType::f64, {1, layer.plan->experts});
+      coefficient_GE.data<double>()[1] = 1;
+      const Variable of_layer =
+          weighted_score_sum(tape, layer.scores_TE, coefficient_GE, instance_T);
+      sum = sum ? add(tape, sum, of_layer) : of_layer;
+    }
+    return LossTerm{"over_layers", 0, sum, 0.5};
+  }
+
+ private:
+  Backend& backend_;
+};
+const Register<Balancer, OverLayers> over_layers{"over_layers", "for this test"};
+
+}  // namespace
+
+TEST_CASE("a pooled loss sees every layer once, and its gradient reaches every router") {
+  on_one_rank([](RankContext& ranks) {
+    const Batch batch = batch_of(*ranks.backend, drawn_rows(2, 9));
+    const std::string pooled = "balancers.over_layers = {}\n";
+    Transformer plain(spec_of(recipe(), kVocabulary, DType::f64), ranks);
+    Transformer model(spec_of(recipe("", pooled), kVocabulary, DType::f64), ranks);
+    Transformer again(spec_of(recipe("recompute = [\"block\"]\n", pooled), kVocabulary, DType::f64),
+                      ranks);
+    const Step without = run_step(plain, batch), with = run_step(model, batch);
+    REQUIRE(with.losses.size() == without.losses.size() + 1);
+    double expected = 0;
+    for (const auto& record : with.records) expected += record->score_sum_E[1];
+    CHECK(with.losses.back() == doctest::Approx(expected).epsilon(tolerance(DType::f64).composed));
+    int routers = 0;
+    for (std::size_t i = 0; i < with.names.size(); ++i)
+      if (with.names[i].ends_with("mlp.gate.weight")) {
+        ++routers;
+        CHECK_FALSE(same_bits(with.gradients[i], without.gradients[i]));
+      }
+    CHECK(routers == 2);
+    check_same_bits(with, run_step(again, batch));
   });
 }
