@@ -2,9 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 
+#include "registry/listing.h"
+#include "registry/parameter_info.h"
 #include "registry/registry.h"
 
 #include "test_paths.h"
@@ -26,3 +29,22 @@ TEST_CASE("the registry holds exactly what the folders' CMake lists promise") {
 }
 
 TEST_CASE("no two components share a name") { CHECK(registration_conflicts().empty()); }
+
+TEST_CASE("docs/components.md is what the registry says; build target docs to rewrite it") {
+  std::ifstream file(MOELAB_SOURCE_DIR "/docs/components.md", std::ios::binary);
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  CHECK_MESSAGE(page == components_markdown(),
+                "stale: cmake --build --preset release --target docs");
+}
+
+TEST_CASE("every component and every parameter has its words") {
+  for (const auto& [name, family] : families())
+    for (const EntryBase* member : family->members()) {
+      CAPTURE(name + "/" + member->name);
+      CHECK(member->summary.size() > 3);
+      for (const ParameterInfo& parameter : parameters_of(*member)) {
+        CAPTURE(parameter.key);
+        CHECK(parameter.doc.size() > 3);
+      }
+    }
+}

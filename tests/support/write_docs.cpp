@@ -2,9 +2,11 @@
 #include <fstream>
 
 #include "core/telemetry/metrics.h"
+#include "registry/listing.h"
 
 int main(int, char** argv) {
   const std::string folder = argv[1];
   std::ofstream(folder + "/metrics.md") << moelab::metrics_markdown();
+  std::ofstream(folder + "/components.md") << moelab::components_markdown();
   return 0;
 }
