@@ -40,7 +40,7 @@ Rng Rng::with_salt(std::uint64_t salt) const {
 
 std::array<std::uint32_t, 4> Rng::block(std::uint64_t index) const {
   const PhiloxBlock b = philox_block(key_, salt_, index);
-  return {b.word[0], b.word[1], b.word[2], b.word[3]};
+  return {b.a, b.b, b.c, b.d};
 }
 
 std::uint64_t Rng::bits(std::uint64_t index) const {

@@ -3,9 +3,36 @@
 #include <omp.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <exception>
+#include <mutex>
+
 #include "core/base/check.h"
 
 namespace moelab {
+namespace {
+
+class FirstFailure {  // of the bodies on a team; reaches the caller
+ public:
+  template <class Work>
+  void keep(const Work& work) {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock(guard_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex guard_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
 
 int hardware_threads() {
   cpu_set_t set;
@@ -21,5 +48,30 @@ void set_threads(int count) {
 }
 
 int threads() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
+
+void run_items(std::int64_t n, const void* body, void (*call)(const void*, std::int64_t)) {
+  const int team = static_cast<int>(std::min<std::int64_t>(threads(), n));
+  if (team <= 1) {
+    for (std::int64_t i = 0; i < n; ++i) call(body, i);
+    return;
+  }
+  FirstFailure failure;
+#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
+  for (std::int64_t i = 0; i < n; ++i) failure.keep([&] { call(body, i); });
+  failure.rethrow();
+}
+
+void run_ranges(std::int64_t n, std::int64_t grain, const void* body,
+                void (*call)(const void*, std::int64_t, std::int64_t)) {
+  if (n <= 0) return;
+  const std::int64_t pieces = std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, grain));
+  const int team = static_cast<int>(std::min<std::int64_t>(threads(), pieces));
+  if (team <= 1) return call(body, 0, n);
+  FirstFailure failure;
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (int p = 0; p < team; ++p)
+    failure.keep([&] { call(body, n * p / team, n * (p + 1) / team); });
+  failure.rethrow();
+}
 
 }  // namespace moelab

@@ -18,17 +18,20 @@ TEST_CASE("Philox4x32-10 gives the known answers of the Random123 distribution")
   };
   constexpr std::uint32_t kOnes = 0xFFFFFFFFu;
   const Known known[] = {
-      {{{0, 0, 0, 0}}, {0, 0}, {{0x6627E8D5u, 0xE169C58Du, 0xBC57AC4Cu, 0x9B00DBD8u}}},
-      {{{kOnes, kOnes, kOnes, kOnes}},
+      {{0, 0, 0, 0}, {0, 0}, {0x6627E8D5u, 0xE169C58Du, 0xBC57AC4Cu, 0x9B00DBD8u}},
+      {{kOnes, kOnes, kOnes, kOnes},
        {kOnes, kOnes},
-       {{0x408F276Du, 0x41C83B0Eu, 0xA20BC7C6u, 0x6D5451FDu}}},
-      {{{0x243F6A88u, 0x85A308D3u, 0x13198A2Eu, 0x03707344u}},
+       {0x408F276Du, 0x41C83B0Eu, 0xA20BC7C6u, 0x6D5451FDu}},
+      {{0x243F6A88u, 0x85A308D3u, 0x13198A2Eu, 0x03707344u},
        {0xA4093822u, 0x299F31D0u},
-       {{0xD16CFE09u, 0x94FDCCEBu, 0x5001E420u, 0x24126EA1u}}},
+       {0xD16CFE09u, 0x94FDCCEBu, 0x5001E420u, 0x24126EA1u}},
   };
   for (const Known& k : known) {
     const PhiloxBlock got = philox4x32_10(k.counter, k.key[0], k.key[1]);
-    for (int i = 0; i < 4; ++i) CHECK(got.word[i] == k.answer.word[i]);
+    CHECK(got.a == k.answer.a);
+    CHECK(got.b == k.answer.b);
+    CHECK(got.c == k.answer.c);
+    CHECK(got.d == k.answer.d);
   }
 }
 
