@@ -15,7 +15,7 @@
 #include "tests/support/tolerance.h"
 
 using namespace moelab;
-using namespace moelab::test;
+using namespace moelab::testing;
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "tests/comm/world_conformance.h"
 
 using namespace moelab;
-using namespace moelab::test;
+using namespace moelab::testing;
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace moelab::test {
+namespace moelab::testing {
 namespace {
 
 const Backend& cpu() {
@@ -187,4 +187,4 @@ const std::vector<ConformanceCase>& conformance_cases() {
   return cases;
 }
 
-}  // namespace moelab::test
+}  // namespace moelab::testing

@@ -9,7 +9,7 @@
 #include "core/backend/backend.h"
 #include "core/comm/world.h"
 
-namespace moelab::test {
+namespace moelab::testing {
 
 void expect(bool holds, const std::string& what);
 
@@ -31,4 +31,4 @@ struct ConformanceCase {
 };
 const std::vector<ConformanceCase>& conformance_cases();
 
-}  // namespace moelab::test
+}  // namespace moelab::testing

@@ -11,7 +11,7 @@ TEST_CASE("the inproc world conforms") {
   const Component<World> inproc("inproc");
   for (const int ranks : {1, 2, 3, 4, 8}) {
     const auto world = inproc.make({.ranks = ranks, .timeout = std::chrono::seconds(60)});
-    for (const auto& [name, body] : test::conformance_cases()) {
+    for (const auto& [name, body] : testing::conformance_cases()) {
       CAPTURE(ranks);
       CAPTURE(name);
       CHECK_NOTHROW(world->run(body));
@@ -24,11 +24,11 @@ TEST_CASE("hundreds of short collectives on more ranks than cores") {
   CHECK_NOTHROW(world->run([](Rank& rank) {
     const auto backend = Backend::cpu();
     const auto everyone = rank.everyone();
-    const Tensor t = test::tensor<std::int64_t>(*backend, {1}, {0});
+    const Tensor t = testing::tensor<std::int64_t>(*backend, {1}, {0});
     for (int i = 0; i < 300; ++i) {
       t.data<std::int64_t>()[0] += rank.rank() == i % rank.size() ? 1 : 0;
       everyone->all_reduce(t, Reduce::max).wait();
     }
-    test::expect(t.data<std::int64_t>()[0] == 300, "every rank counted in turn");
+    testing::expect(t.data<std::int64_t>()[0] == 300, "every rank counted in turn");
   }));
 }
