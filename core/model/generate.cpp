@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/model/kv_cache.h"
+#include "registry/error.h"
 
 namespace moelab {
 namespace {
@@ -19,8 +20,11 @@ struct Candidate {
 std::vector<Candidate> sorted_candidates(const Tensor& logits_V) {
   std::vector<Candidate> out;
   dispatch_real(logits_V.dtype(), "sampling", [&](auto tag) {
-    for (const auto logit : logits_V.span<decltype(tag)>())
+    for (const auto logit : logits_V.span<decltype(tag)>()) {
+      if (!std::isfinite(logit))
+        throw Error(ExitCode::numerical, "cannot generate: the model's logits are not finite");
       out.push_back({static_cast<std::int32_t>(out.size()), static_cast<double>(logit)});
+    }
   });
   std::ranges::stable_sort(out, std::ranges::greater{}, &Candidate::weight);
   return out;
@@ -77,7 +81,8 @@ std::int32_t sample_token(const Tensor& logits_V, const Sampling& sampling, Inde
 std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::int32_t>& prompt,
                                    const Sampling& sampling,
                                    const std::function<void(std::int32_t)>& each) {
-  MOELAB_CHECK(!prompt.empty(), "an empty prompt");
+  if (prompt.empty())
+    throw Error(ExitCode::usage, "cannot generate from an empty prompt; give at least one token");
   refuse_non_causal(model);
   const ModelSection& section = model.spec().section;
   const auto prompt_length = static_cast<Index>(prompt.size());

@@ -18,7 +18,8 @@ struct Sampling {
 };
 
 // The tokens that follow `prompt` (not empty). `each`, when given, sees every token as it is drawn.
-// Every rank of a run calls it alike. Throws Error(usage) if a router of the model is not causal.
+// Every rank of a run calls it alike. Throws Error: usage if a router of the model is not causal or
+// the prompt is empty, numerical if logits are not finite.
 std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::int32_t>& prompt,
                                    const Sampling& sampling,
                                    const std::function<void(std::int32_t)>& each = {});

@@ -41,8 +41,10 @@ struct ModelOutput {
 
 class Transformer : public Module {
  public:
-  // Collective when components are. Values are initialised: a pure function of (spec.seed,
-  // parameter name with its global expert id, index), the same on every layout.
+  // Collective when components are. Initial values are a pure function of (spec.seed, parameter
+  // name with its global expert id, index), the same on every layout: norms 1, biases 0, matrices
+  // normal with std init_std; o_proj and down_proj, which write into the residual stream,
+  // init_std / sqrt(2·layers) if scale_residual_init; routers' gates router_init_std.
   Transformer(const ModelSpec& spec, const RankContext& ranks);
   Transformer(const Transformer&) = delete;  // its parts hold a reference to its ranks
   Transformer& operator=(const Transformer&) = delete;

@@ -138,6 +138,15 @@ TEST_CASE("a model with a router that is not causal does not generate") {
   });
 }
 
+TEST_CASE("an empty prompt and logits that are not finite are errors for users") {
+  on_one_rank([](RankContext& ranks) {
+    Transformer model(spec_of(kRecipe, kVocabulary, DType::f32), ranks);
+    CHECK_THROWS_AS(generate(model, {}, {}), const Error&);
+  });
+  const auto backend = Backend::cpu();
+  CHECK_THROWS_AS(sample_token(logits_of(*backend, {0, std::nan("")}), {}, 0), const Error&);
+}
+
 TEST_CASE("ranks that share the experts generate what one rank generates") {
   const std::vector<std::int32_t> prompt{3, 1, 4, 1, 5};
   Sampling sampling;
