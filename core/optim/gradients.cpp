@@ -39,20 +39,23 @@ Gradients::Gradients(std::vector<Parameter*> parameters, const RankContext& rank
       dp_(ranks.dp),
       ep_(ranks.ep),
       edp_(ranks.edp) {
-  std::string expert_names;
-  for (const Parameter* parameter : parameters_)
+  std::string expert_names;  // "order name", a line each
+  Index order = 0;
+  for (const Parameter* parameter : parameters_) {
     for (const Piece& piece : parameter->pieces) {
       const bool expert = parameter->placement == Placement::expert;
       if (expert)
-        expert_names += piece.name + "\n";
+        expert_names += str(order, " ", piece.name, "\n");
       else
-        slots_.push_back({piece.name, false, dense_pieces_});
+        slots_.push_back({piece.name, order, false, dense_pieces_});
       ++(expert ? expert_pieces_ : dense_pieces_);
     }
+    ++order;
+  }
   std::size_t at = 0;
   for (const std::string& names : gather_texts(*backend_, ep_.get(), expert_names)) {
     std::istringstream lines(names);
-    for (std::string name; std::getline(lines, name);) slots_.push_back({name, true, at++});
+    for (std::string name; lines >> order >> name;) slots_.push_back({name, order, true, at++});
   }
   std::sort(slots_.begin(), slots_.end(),
             [](const Slot& a, const Slot& b) { return a.name < b.name; });
@@ -104,10 +107,12 @@ double Gradients::norm() {
   return std::sqrt(total);
 }
 
-std::string Gradients::first_non_finite() const {
+std::string Gradients::non_finite() const {
+  const Slot* nearest = nullptr;
   for (std::size_t i = 0; i < sums_.size(); ++i)
-    if (!std::isfinite(sums_[i])) return slots_[i].name;
-  return {};
+    if (!std::isfinite(sums_[i]) && (!nearest || slots_[i].order > nearest->order))
+      nearest = &slots_[i];
+  return nearest ? nearest->name : "";
 }
 
 void Gradients::clear() {

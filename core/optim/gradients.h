@@ -19,13 +19,15 @@ class Gradients {
   void reduce();  // zero fill and sums; collective
   // The global norm; collective, the same bits on every rank. Not finite if any element is not.
   double norm();
-  // After norm(): the first piece by name whose gradient is not finite, "" if all are.
-  std::string first_non_finite() const;
+  // After norm(): the piece nearest the loss whose gradient is not finite, since from there it
+  // spread; "" if all are finite. The same on every rank and layout.
+  std::string non_finite() const;
   void clear();  // the next backward overwrites
 
  private:
   struct Slot {  // a piece of the whole model, in name order
     std::string name;
+    Index order = 0;  // of its parameter in the model
     bool expert = false;
     std::size_t at = 0;  // in dense_ or in the gathered expert sums
   };

@@ -13,13 +13,6 @@
 namespace moelab {
 namespace {
 
-// How many rows of the held-out text are forwarded at once, over all ranks.
-Index rows_at_once(const RunConfig& config, Index ranks) {
-  const Index wanted =
-      config.eval.batch > 0 ? config.eval.batch : config.train.batch / config.train.accumulate;
-  return (wanted + ranks - 1) / ranks * ranks;
-}
-
 // Losses and routing of the global rows [first, first + rows), those beyond `last` being padding.
 void evaluate_rows(const Session& session, const RunConfig& config, const Dataset& dataset,
                    Index first, Index rows, Index last, StepStats& stats, Index& tokens) {
@@ -46,7 +39,8 @@ HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
                                const std::function<bool()>& give_up) {
   const Index all = dataset.heldout_rows();
   const Index last = max_rows > 0 ? std::min(max_rows, all) : all;
-  const Index rows = rows_at_once(config, session.ranks.dp->size());
+  const Index rows =
+      config.eval.batch > 0 ? config.eval.batch : config.train.batch / config.train.accumulate;
   StepStats stats;
   const Tensor tokens = session.ranks.backend->zeros(DType::i64, {1});
   Index& count = *tokens.data<std::int64_t>();

@@ -79,7 +79,7 @@ MetricsRow TrainLoop::step() {
   StepStats stats = forward_backward(session_, batch, state_.step);
   gradients_.reduce();
   const double norm = gradients_.norm();
-  stop_ = stop_request();
+  stop_ = stop_request(seconds_since(start));
   stats.reduce(session_.ranks, stop_);
   const double rate = schedule_->at(state_.step);
   const auto loss_tokens = static_cast<double>(std::max<Index>(1, batch.loss_tokens()));
@@ -118,12 +118,12 @@ void TrainLoop::update(double rate, double norm, const StepStats& stats) {
 }
 
 void TrainLoop::refuse_or_skip(const StepStats& stats, double loss, double norm) {
-  const std::string forward = stats.non_finite(loss), backward = gradients_.first_non_finite();
+  const std::string forward = stats.non_finite(loss), backward = gradients_.non_finite();
   std::string what = str("step ", state_.step + 1, ": ");
   what += forward.empty() ? str("the gradient of ", backward, " is not finite")
                           : str(forward, " are not finite in the forward pass");
   if (!forward.empty() && !backward.empty())
-    what += str("; the first gradient that is not finite is that of ", backward);
+    what += str("; the gradient of ", backward, " is not finite");
   what += str(" (loss ", loss, ", gradient norm ", norm, ")");
   if (config_.train.non_finite == NonFinitePolicy::raise)
     throw Error(ExitCode::numerical,
@@ -194,10 +194,10 @@ void TrainLoop::show(const StepStats& stats, double tokens_per_second) {
                      per_step * static_cast<double>(steps_ - state_.step), stats.worst_balance()});
 }
 
-Index TrainLoop::stop_request() const {
+Index TrainLoop::stop_request(double seconds) const {
   if (const int signal = SignalGuard::caught()) return signal;
   const bool late = config_.train.max_seconds > 0 &&
-                    state_.seconds - seconds_before_ >= config_.train.max_seconds;
+                    state_.seconds + seconds - seconds_before_ >= config_.train.max_seconds;
   return late ? kOutOfTime : 0;
 }
 

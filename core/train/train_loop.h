@@ -48,7 +48,7 @@ class TrainLoop {
   void restore();
   Shares optimizer_shares() const;
   void show(const StepStats& stats, double tokens_per_second);
-  Index stop_request() const;
+  Index stop_request(double seconds) const;  // this rank's wish, `seconds` into the step
   bool due(std::int64_t every) const { return every > 0 && state_.step % every == 0; }
 
   const TrainJob& job_;

@@ -80,7 +80,7 @@ Outcome norm_of(Index ranks, Index ep, bool poison) {
     gradients.clear();
     CHECK_FALSE(parameters[0].grad_written);
     const std::lock_guard lock(guard);
-    if (rank.rank() == 0) out = {norm, gradients.first_non_finite()};
+    if (rank.rank() == 0) out = {norm, gradients.non_finite()};
     if (!poison && out.norm != 0) CHECK(out.norm == norm);
   });
   return out;
