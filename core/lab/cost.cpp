@@ -73,10 +73,10 @@ class Counter {
   }
 
   RunCost run() const {
-    const Index V = c_.data.tokenizer.traits().vocabulary;
-    const Index table = V * H_;
-    Part ends =
-        everywhere(m_.tied_embeddings ? table : 2 * table, table, static_cast<double>(H_ + V));
+    const Index vocabulary = c_.data.tokenizer.traits().vocabulary;
+    const Index table = vocabulary * H_;
+    Part ends = everywhere(m_.tied_embeddings ? table : 2 * table, table,
+                           static_cast<double>(H_ + vocabulary));
     ends += norm(H_);
     Part blocks, largest;
     for (const std::string& name : c_.layer_kinds()) {
@@ -92,7 +92,7 @@ class Counter {
 
  private:
   RunCost sum_up(const Part& ends, const Part& blocks, double largest_saved) const {
-    const Index L = c_.data.sequence_length, bytes = c_.run.dtype == RunDType::f64 ? 8 : 4;
+    const Index length = c_.data.sequence_length, bytes = c_.run.dtype == RunDType::f64 ? 8 : 4;
     const Index layers = static_cast<Index>(c_.layer_kinds().size());
     Part all = ends;
     all += blocks;
@@ -100,7 +100,7 @@ class Counter {
     cost.parameters = all.total;
     cost.active_parameters = all.active;
     cost.rank_parameters = all.on_rank;
-    const double context = 2.0 * static_cast<double>(m_.heads * D_ * (L + 1) * layers);
+    const double context = 2.0 * static_cast<double>(m_.heads * D_ * (length + 1) * layers);
     const double in_blocks = 2.0 * static_cast<double>(blocks.multiplied) + context;
     cost.forward_flops = in_blocks + 2.0 * static_cast<double>(ends.multiplied);
     cost.training_flops = 3 * cost.forward_flops + (recomputes() ? in_blocks : 0);
@@ -108,11 +108,11 @@ class Counter {
     cost.weight_bytes = cost.gradient_bytes = all.on_rank * bytes;
     cost.optimizer_bytes = states * all.on_rank * bytes;
     cost.checkpoint_bytes = (1 + states) * all.total * bytes;
-    const Index T = c_.train.batch / c_.train.accumulate / c_.parallel.ranks * L;
+    const Index tokens = c_.train.batch / c_.train.accumulate / c_.parallel.ranks * length;
     const double kept =
         recomputes() ? static_cast<double>(layers * H_) + largest_saved : blocks.saved_of_T;
     cost.activation_bytes =
-        static_cast<Index>((kept + ends.saved_of_T) * static_cast<double>(T * bytes));
+        static_cast<Index>((kept + ends.saved_of_T) * static_cast<double>(tokens * bytes));
     return cost;
   }
 
