@@ -14,6 +14,7 @@ class Team {
  public:
   static constexpr int lanes() { return 1; }
   static constexpr int lane() { return 0; }
+  void meet() const {}  // what one lane wrote, the others may read after
   template <class F>
   void each(Index n, const F& f) const {
 #pragma omp simd

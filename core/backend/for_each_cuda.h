@@ -24,10 +24,16 @@ class Team {  // the 32 lanes of a warp; all of them call each member function
     return 0;
 #endif
   }
+  // What one lane wrote, the others may read after.
+  MOELAB_HD static void meet() {
+#if defined(__CUDA_ARCH__)
+    __syncwarp(kAllLanes);
+#endif
+  }
   template <class F>
   MOELAB_HD void each(Index n, const F& f) const {
     for (Index i = lane(); i < n; i += lanes()) f(i);
-    meet();  // what one lane wrote, the others may read now
+    meet();
   }
   template <class T, class F>
   MOELAB_HD T sum(Index n, T zero, const F& f) const {
@@ -55,11 +61,6 @@ class Team {  // the 32 lanes of a warp; all of them call each member function
   template <class T>
   MOELAB_HD static T larger(T a, T b) {
     return a < b ? b : a;
-  }
-  MOELAB_HD static void meet() {
-#if defined(__CUDA_ARCH__)
-    __syncwarp(kAllLanes);
-#endif
   }
 };
 

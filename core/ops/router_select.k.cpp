@@ -39,7 +39,11 @@ MOELAB_HD inline T raw_scores(const Team& team, Index experts, ScoreKind kind, c
     team.each(experts, [=](Index e) { s[e] *= inverse; });
     return T(1);
   }
-  team.each(experts, [=](Index e) { s[e] = raw_score(kind, l[e]); });
+  // One loop a kind: a branch inside would keep it from vectorising.
+  if (kind == ScoreKind::sigmoid)
+    team.each(experts, [=](Index e) { s[e] = fast_sigmoid(l[e]); });
+  else
+    team.each(experts, [=](Index e) { s[e] = raw_score(kind, l[e]); });
   return team.sum(experts, T(0), [=](Index e) { return s[e]; });
 }
 
@@ -122,6 +126,21 @@ MOELAB_HD inline void row_weights(const RouterRule& rule, const T* l, const T* s
 }
 
 template <class T, class W>
+MOELAB_HD inline void choose(const RouterSelect<T, W>& a, Index t, const T* key,
+                             std::int32_t* chosen) {
+  const T* bias = a.bias_E;
+  if (a.forced_P != nullptr) {
+    for (Index i = 0; i < a.rule.k; ++i) chosen[i] = a.forced_P[t * a.rule.k + i];
+  } else if (bias != nullptr) {
+    select_row<T>(
+        a.rule, a.experts, [=](Index e) { return key[e] + bias[e]; }, chosen);
+  } else {
+    select_row<T>(
+        a.rule, a.experts, [=](Index e) { return key[e]; }, chosen);
+  }
+}
+
+template <class T, class W>
 MOELAB_HD inline void forward_row(const RouterSelect<T, W>& a, const Team& team, Index t) {
   const RouterRule& rule = a.rule;
   const T* l = a.logits_TE + t * a.experts;
@@ -136,19 +155,10 @@ MOELAB_HD inline void forward_row(const RouterSelect<T, W>& a, const Team& team,
   }
   const T total = raw_scores(team, a.experts, rule.score, l, s);
   if (team.lane() == 0) {
-    const T* key = rule.key_is_logit ? l : s;
-    const T* bias = a.bias_E;
-    if (a.forced_P != nullptr) {
-      for (Index i = 0; i < rule.k; ++i) chosen[i] = a.forced_P[t * rule.k + i];
-    } else if (bias != nullptr) {
-      select_row<T>(
-          rule, a.experts, [=](Index e) { return key[e] + bias[e]; }, chosen);
-    } else {
-      select_row<T>(
-          rule, a.experts, [=](Index e) { return key[e]; }, chosen);
-    }
+    choose(a, t, rule.key_is_logit ? l : s, chosen);
     row_weights(rule, l, s, chosen, w);
   }
+  team.meet();
   if (rule.score == ScoreKind::softmax) return;
   const T inverse = T(1) / (total + T(kTiny));
   team.each(a.experts, [=](Index e) { s[e] *= inverse; });
@@ -165,8 +175,17 @@ MOELAB_HD inline void scores_gradient(const Team& team, Index experts, ScoreKind
     team.each(experts, [=](Index e) { dl[e] += n[e] * (dn[e] - dot); });
     return;
   }
-  const T total = team.sum(experts, T(0), [=](Index e) { return raw_score(kind, l[e]); });
-  const T inverse = T(1) / (total + T(kTiny));
+  if (kind == ScoreKind::sigmoid) {
+    const T inverse =
+        T(1) / (team.sum(experts, T(kTiny), [=](Index e) { return fast_sigmoid(l[e]); }));
+    team.each(experts, [=](Index e) {
+      const T sigmoid = fast_sigmoid(l[e]);
+      dl[e] += (dn[e] - dot) * inverse * sigmoid * fast_sigmoid(-l[e]);
+    });
+    return;
+  }
+  const T inverse =
+      T(1) / team.sum(experts, T(kTiny), [=](Index e) { return raw_score(kind, l[e]); });
   team.each(experts, [=](Index e) { dl[e] += (dn[e] - dot) * inverse * raw_slope(kind, l[e]); });
 }
 
@@ -183,7 +202,7 @@ MOELAB_HD inline void weights_gradient(const Team& team, const RouterRule& rule,
     for (Index i = 0; i < k; ++i)
       if (chosen[i] >= 0) dot += static_cast<T>(dw[i]) * softmax(l[chosen[i]]);
     for (Index i = 0; i < k; ++i)
-      if (chosen[i] >= 0)
+      if (chosen[i] >= 0 && team.lane() == 0)
         dl[chosen[i]] += c * softmax(l[chosen[i]]) * (static_cast<T>(dw[i]) - dot);
     return;
   }
@@ -204,9 +223,10 @@ MOELAB_HD inline void weights_gradient(const Team& team, const RouterRule& rule,
     if (chosen[i] < 0) continue;
     const T ds = c * (static_cast<T>(dw[i]) - dot) / sum;
     const T slope = softmax ? n[chosen[i]] : raw_slope(rule.score, l[chosen[i]]);
-    dl[chosen[i]] += ds * slope;
+    if (team.lane() == 0) dl[chosen[i]] += ds * slope;
     if (softmax) through += ds * slope;
   }
+  team.meet();
   if (softmax) team.each(experts, [=](Index e) { dl[e] -= through * n[e]; });
 }
 

@@ -20,9 +20,10 @@ class TopK {
     constexpr Index kBlock = 16;  // most blocks hold nothing better: one vector comparison
     while (i < end) {
       const Index stop = i + kBlock < end ? i + kBlock : end;
+      const T least = least_;
       int better = 0;
 #pragma omp simd reduction(| : better)
-      for (Index j = i; j < stop; ++j) better |= key(j) > least_ ? 1 : 0;
+      for (Index j = i; j < stop; ++j) better |= key(j) > least ? 1 : 0;
       if (better != 0)
         for (Index j = i; j < stop; ++j)
           if (key(j) > least_) insert(k_ - 1, j, key);
