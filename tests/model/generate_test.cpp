@@ -14,7 +14,7 @@ using namespace moelab::testing;
 namespace {
 
 constexpr Index kVocabulary = 40;
-const std::string kRecipe =
+const std::string small_recipe =
     "[model]\nhidden = 16\nlayers = [\"dense\", \"moe*2\"]\nheads = 4\nkv_heads = 2\n"
     "init_std = 0.3\n[ffn.dense]\nkind = \"dense\"\nwidth = 24\n"
     "[ffn.moe]\nkind = \"moe\"\nnum_experts = 4\nrouter = { type = \"softmax\", k = 2 }\n"
@@ -43,7 +43,7 @@ Tensor logits_of(const Backend& backend, const std::vector<double>& values) {
 TEST_CASE("greedy generation with a cache equals recomputing everything for each token") {
   for (const DType dtype : {DType::f32, DType::f64})
     on_one_rank([&](RankContext& ranks) {
-      Transformer model(spec_of(kRecipe, kVocabulary, dtype), ranks);
+      Transformer model(spec_of(small_recipe, kVocabulary, dtype), ranks);
       const std::vector<std::int32_t> prompt{3, 1, 4, 1, 5};
       Sampling greedy;
       greedy.temperature = 0;
@@ -140,7 +140,7 @@ TEST_CASE("a model with a router that is not causal does not generate") {
 
 TEST_CASE("an empty prompt and logits that are not finite are errors for users") {
   on_one_rank([](RankContext& ranks) {
-    Transformer model(spec_of(kRecipe, kVocabulary, DType::f32), ranks);
+    Transformer model(spec_of(small_recipe, kVocabulary, DType::f32), ranks);
     CHECK_THROWS_AS(generate(model, {}, {}), const Error&);
   });
   const auto backend = Backend::cpu();
@@ -153,12 +153,12 @@ TEST_CASE("ranks that share the experts generate what one rank generates") {
   sampling.tokens = 12;
   std::vector<std::int32_t> alone;
   on_one_rank([&](RankContext& ranks) {
-    Transformer model(spec_of(kRecipe, kVocabulary, DType::f64), ranks);
+    Transformer model(spec_of(small_recipe, kVocabulary, DType::f64), ranks);
     alone = generate(model, prompt, sampling);
   });
   std::vector<std::vector<std::int32_t>> together(2);
   on_ranks(2, 2, [&](RankContext& ranks) {
-    Transformer model(spec_of(kRecipe, kVocabulary, DType::f64), ranks);
+    Transformer model(spec_of(small_recipe, kVocabulary, DType::f64), ranks);
     together[static_cast<std::size_t>(ranks.rank)] = generate(model, prompt, sampling);
   });
   CHECK(together[0] == alone);

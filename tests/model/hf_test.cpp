@@ -18,39 +18,39 @@ using namespace moelab::testing;
 
 namespace {
 
-const std::string kFolder = MOELAB_SOURCE_DIR "/tests/golden/hf_models/";
+const std::string golden_folder = MOELAB_SOURCE_DIR "/tests/golden/hf_models/";
 constexpr Index kVocabulary = 128;
 
 struct Family {
   std::string name, recipe;
 };
 
-const std::string kExperts =
+const std::string moe_table =
     "[ffn.moe]\nkind = \"moe\"\nnum_experts = 8\nrouter = { type = \"softmax\", k = 2 }\n"
     "experts = { type = \"grouped\", width = 12 }\n";
-const std::string kDense = "[ffn.dense]\nkind = \"dense\"\nwidth = 48\n";
+const std::string dense_table = "[ffn.dense]\nkind = \"dense\"\nwidth = 48\n";
 
-const Family kQwen3Moe{"qwen3_moe",
+const Family qwen3_moe{"qwen3_moe",
                        "[model]\nhidden = 32\nlayers = [\"moe*2\"]\nheads = 4\nkv_heads = 2\n"
                        "head_dim = 16\nrope_theta = 1e6\nqk_norm = true\ntied_embeddings = true\n"
                        "norm_eps = 1e-6\n" +
-                           kExperts};
-const Family kMixtral{"mixtral",
-                      "[model]\nhidden = 32\nlayers = [\"moe*2\"]\nheads = 4\nkv_heads = 2\n"
-                      "rope_theta = 1e6\nnorm_eps = 1e-5\n" +
-                          kExperts};
-const Family kQwen3{"qwen3",
-                    "[model]\nhidden = 32\nlayers = [\"dense*2\"]\nheads = 4\nkv_heads = 2\n"
-                    "head_dim = 16\nrope_theta = 1e6\nqk_norm = true\ntied_embeddings = true\n"
-                    "norm_eps = 1e-6\n" +
-                        kDense};
+                           moe_table};
+const Family mixtral_family{"mixtral",
+                            "[model]\nhidden = 32\nlayers = [\"moe*2\"]\nheads = 4\nkv_heads = 2\n"
+                            "rope_theta = 1e6\nnorm_eps = 1e-5\n" +
+                                moe_table};
+const Family qwen3{"qwen3",
+                   "[model]\nhidden = 32\nlayers = [\"dense*2\"]\nheads = 4\nkv_heads = 2\n"
+                   "head_dim = 16\nrope_theta = 1e6\nqk_norm = true\ntied_embeddings = true\n"
+                   "norm_eps = 1e-6\n" +
+                       dense_table};
 
 void with_family(const Family& family,
                  const std::function<void(Transformer&, const SafetensorsReader&)>& body) {
   on_one_rank([&](RankContext& ranks) {
     Transformer model(spec_of(family.recipe, kVocabulary, DType::f32), ranks);
-    import_weights(model, kFolder + family.name);
-    body(model, SafetensorsReader(kFolder + family.name + "/expected.safetensors"));
+    import_weights(model, golden_folder + family.name);
+    body(model, SafetensorsReader(golden_folder + family.name + "/expected.safetensors"));
   });
 }
 
@@ -129,13 +129,13 @@ void check_family(const Family& family, Index gradients) {
 }  // namespace
 
 TEST_CASE("Qwen3-MoE: logits, loss, experts, gradients and greedy tokens are its own") {
-  check_family(kQwen3Moe, 9);
+  check_family(qwen3_moe, 9);
 }
 TEST_CASE("Mixtral: logits, loss, experts, gradients and greedy tokens are its own") {
-  check_family(kMixtral, 9);
+  check_family(mixtral_family, 9);
 }
 TEST_CASE("Qwen3: logits, loss, gradients and greedy tokens are its own") {
-  check_family(kQwen3, 6);
+  check_family(qwen3, 6);
 }
 
 namespace {
@@ -200,14 +200,14 @@ std::string import_error(Transformer& model, const std::string& path) {
 }  // namespace
 
 TEST_CASE("fused experts and shards give the same weights as one tensor an expert") {
-  with_family(kQwen3Moe, [&](Transformer& model, const SafetensorsReader&) {
+  with_family(qwen3_moe, [&](Transformer& model, const SafetensorsReader&) {
     const Backend& backend = model.backend();
     std::vector<Tensor> wanted;
     for (const Tensor& weight : weights(model)) {
       wanted.push_back(backend.empty_like(weight));
       copy(weight, wanted.back());
     }
-    const Tensors each = read_all(kFolder + "qwen3_moe/model.safetensors", backend);
+    const Tensors each = read_all(golden_folder + "qwen3_moe/model.safetensors", backend);
     const TemporaryFolder folder;
     write_all(folder.path("fused.safetensors"), fused(each, backend));
     Tensors halves[2];
@@ -233,9 +233,9 @@ TEST_CASE("fused experts and shards give the same weights as one tensor an exper
 }
 
 TEST_CASE("weights that do not fit are named: missing, unfit and left over") {
-  with_family(kQwen3Moe, [&](Transformer& model, const SafetensorsReader&) {
+  with_family(qwen3_moe, [&](Transformer& model, const SafetensorsReader&) {
     const Backend& backend = model.backend();
-    Tensors tensors = read_all(kFolder + "qwen3_moe/model.safetensors", backend);
+    Tensors tensors = read_all(golden_folder + "qwen3_moe/model.safetensors", backend);
     tensors.erase("model.layers.1.mlp.experts.5.up_proj.weight");
     tensors["model.norm.weight"] = backend.zeros(DType::f32, {31});
     tensors["model.layers.9.extra"] = backend.zeros(DType::f32, {1});
