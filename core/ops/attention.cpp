@@ -15,7 +15,7 @@ namespace moelab {
 namespace {
 
 using simd::kTileRows;
-using simd::Operand;
+using simd::Left;
 using simd::round_up;
 
 constexpr Index kQueryBlock = 4 * kTileRows;  // queries whose scores backward keeps at once
@@ -52,11 +52,7 @@ void pack_columns(Index length, Index width, const T* from, Index stride, T* to)
   const Index padded = round_up<T>(length);
   for (Index d = 0; d < width; ++d)
     std::fill(to + d * padded + length, to + (d + 1) * padded, T(0));
-  constexpr Index kBlock = 16;
-  for (Index t0 = 0; t0 < length; t0 += kBlock)
-    for (Index d = 0; d < width; ++d)
-      for (Index t = t0; t < std::min(length, t0 + kBlock); ++t)
-        to[d * padded + t] = from[t * stride + d];
+  simd::transpose(length, width, from, stride, to, padded);
 }
 
 // What token i of a row sees: [first(i), i], less the tokens of other documents in between where
@@ -102,42 +98,37 @@ class Sights {  // of all rows
   Tensor first_, mixed_;
 };
 
-// s[j] ← exp(scale·s[j] − shift) for what row i sees of the columns [begin, end), 0 elsewhere.
-// Returns their sum.
+// −∞ for what row i does not see of the columns [begin, end). Both are whole vectors, so that the
+// passes after it need no remainder loops.
 template <class T>
-T exponentials(const Sight& sight, Index i, Index begin, Index end, T scale, T shift, T* s) {
+void mask(const Sight& sight, Index i, Index begin, Index end, T* s) {
+  constexpr T kNothing = -std::numeric_limits<T>::infinity();
   const Index first = sight.first(i);
+  std::fill(s + begin, s + first, kNothing);
+  std::fill(s + i + 1, s + end, kNothing);
+  if (!sight.document_L) return;
+  for (Index j = first; j < i; ++j)
+    if (sight.document_L[j] != sight.document_L[i]) s[j] = kNothing;
+}
+
+// s[j] ← exp(scale·s[j] − shift). Returns their sum.
+template <class T>
+T exponentials(Index begin, Index end, T scale, T shift, T* s) {
   T sum = T(0);
-  std::fill(s + begin, s + first, T(0));
-  if (!sight.document_L) {
 #pragma omp simd reduction(+ : sum)
-    for (Index j = first; j <= i; ++j) {
-      s[j] = cpu_kernels::fast_exp(scale * s[j] - shift);
-      sum += s[j];
-    }
-  } else {
-    const std::int32_t* document = sight.document_L;
-    const std::int32_t own = document[i];
-    for (Index j = first; j <= i; ++j) {
-      s[j] = document[j] == own ? cpu_kernels::fast_exp(scale * s[j] - shift) : T(0);
-      sum += s[j];
-    }
+  for (Index j = begin; j < end; ++j) {
+    s[j] = cpu_kernels::fast_exp(scale * s[j] - shift);
+    sum += s[j];
   }
-  std::fill(s + i + 1, s + end, T(0));
   return sum;
 }
 
 template <class T>
-T largest(const Sight& sight, Index i, const T* s) {
-  T most = s[i];
-  if (!sight.document_L) {
-#pragma omp simd reduction(max : most)
-    for (Index j = sight.first(i); j < i; ++j) most = std::max(most, s[j]);
-  } else {
-    for (Index j = sight.first(i); j < i; ++j)
-      if (sight.document_L[j] == sight.document_L[i]) most = std::max(most, s[j]);
-  }
-  return most;
+T dot(Index n, const T* a, const T* b) {
+  T total = T(0);
+#pragma omp simd reduction(+ : total)
+  for (Index i = 0; i < n; ++i) total += a[i] * b[i];
+  return total;
 }
 
 // The first column that rows [i0, i1) see, at a whole vector.
@@ -146,6 +137,24 @@ Index first_column(const Sight& sight, Index i0, Index i1) {
   Index first = i0;
   for (Index i = i0; i < i1 && first > 0; ++i) first = std::min(first, sight.first(i));
   return first / simd::kLanes<T> * simd::kLanes<T>;
+}
+
+// Scores of queries [i0, i0 + rows) → exp(scale·s − largest), their sums and the logs of the whole
+// denominators. Pass after pass over all rows: within one row each pass waits for the one before.
+template <class T>
+void softmax_rows(const Sight& sight, Index i0, Index rows, Index begin, Index end, T scale, T* p,
+                  Index stride, T* lse, Index lse_stride, T* sum) {
+  T shift[kTileRows];
+  for (Index r = 0; r < rows; ++r) {
+    const Index seen = round_up<T>(i0 + r + 1);
+    mask(sight, i0 + r, begin, seen, p + r * stride);
+    std::fill(p + r * stride + seen, p + r * stride + end, T(0));
+  }
+  for (Index r = 0; r < rows; ++r)
+    shift[r] = scale * simd::largest(round_up<T>(i0 + r + 1) - begin, p + r * stride + begin);
+  for (Index r = 0; r < rows; ++r)
+    sum[r] = exponentials(begin, round_up<T>(i0 + r + 1), scale, shift[r], p + r * stride);
+  for (Index r = 0; r < rows; ++r) lse[r * lse_stride] = shift[r] + std::log(sum[r]);
 }
 
 template <class T>
@@ -165,20 +174,17 @@ void forward_head(const Backend& backend, const AttentionArgs<T>& args, const Si
   for (Index i0 = 0; i0 < L; i0 += kTileRows) {
     const Index rows = std::min(kTileRows, L - i0), i1 = i0 + rows, end = round_up<T>(i1);
     const Index begin = first_column<T>(sight, i0, i1);
-    simd::row_tile_product<T>(rows, end - begin, D, {q + i0 * q_stride, q_stride, 1}, k_DL + begin,
-                              lp, p + begin, lp, false);
-    T share[kTileRows];
-    for (Index r = 0; r < rows; ++r) {
-      const T shift = args.scale * largest(sight, i0 + r, p + r * lp);
-      const T sum = exponentials(sight, i0 + r, begin, end, args.scale, shift, p + r * lp);
-      share[r] = T(1) / sum;
-      lse[(b * L + i0 + r) * args.heads + head] = shift + std::log(sum);
-    }
-    simd::row_tile_product<T>(rows, dp, i1 - begin, {p + begin, lp, 1}, v_LD + begin * dp, dp, out,
-                              dp, false);
+    simd::row_tile_product<Left::rows>(rows, end - begin, D, q + i0 * q_stride, q_stride,
+                                       k_DL + begin, lp, p + begin, lp, false);
+    T sum[kTileRows];
+    softmax_rows(sight, i0, rows, begin, end, args.scale, p, lp,
+                 lse + (b * L + i0) * args.heads + head, args.heads, sum);
+    simd::row_tile_product<Left::rows>(rows, dp, i1 - begin, p + begin, lp, v_LD + begin * dp, dp,
+                                       out, dp, false);
     for (Index r = 0; r < rows; ++r) {
       T* to = o + (b * L + i0 + r) * q_stride + head * D;
-      for (Index d = 0; d < D; ++d) to[d] = out[r * dp + d] * share[r];
+      const T share = T(1) / sum[r];
+      for (Index d = 0; d < D; ++d) to[d] = out[r * dp + d] * share;
     }
   }
 }
@@ -226,27 +232,30 @@ class BackwardHead {
       const Index rows = std::min(kTileRows, i1 - i), last = i + rows, end = round_up<T>(last);
       T* p = p_ + (i - i0) * lp;
       T* ds = ds_ + (i - i0) * lp;
-      simd::row_tile_product<T>(rows, end - begin, D, {q_LD + i * dp, dp, 1}, k_DL + begin, lp,
-                                p + begin, lp, false);
-      simd::row_tile_product<T>(rows, end - begin, D, {do_LD + i * dp, dp, 1}, v_DL + begin, lp,
-                                ds + begin, lp, false);
+      simd::row_tile_product<Left::rows>(rows, end - begin, D, q_LD + i * dp, dp, k_DL + begin, lp,
+                                         p + begin, lp, false);
+      simd::row_tile_product<Left::rows>(rows, end - begin, D, do_LD + i * dp, dp, v_DL + begin, lp,
+                                         ds + begin, lp, false);
+      T delta[kTileRows];
+      for (Index r = 0; r < rows; ++r)
+        delta[r] = dot(D, o + (i + r) * q_stride, do_LD + (i + r) * dp);
       for (Index r = 0; r < rows; ++r) {
-        const Index t = b_ * L + i + r;
-        exponentials(sight_, i + r, begin, block_end, args_.scale, lse[t * args_.heads + head],
-                     p + r * lp);
-        const T* out = o + (i + r) * q_stride;
-        const T* dout = do_LD + (i + r) * dp;
-        T delta = T(0);
-#pragma omp simd reduction(+ : delta)
-        for (Index d = 0; d < D; ++d) delta += out[d] * dout[d];
-        T* row_ds = ds + r * lp;
-        const T* row_p = p + r * lp;
-#pragma omp simd
-        for (Index j = begin; j < end; ++j) row_ds[j] = row_p[j] * (row_ds[j] - delta);
-        std::fill(row_ds + end, row_ds + block_end, T(0));
+        T* row_p = p + r * lp;
+        const Index seen = round_up<T>(i + r + 1);
+        mask(sight_, i + r, begin, seen, row_p);
+        exponentials(begin, seen, args_.scale, lse[(b_ * L + i + r) * args_.heads + head], row_p);
+        std::fill(row_p + seen, row_p + block_end, T(0));
       }
-      simd::row_tile_product<T>(rows, dp, last - begin, {ds + begin, lp, 1}, k_LD + begin * dp, dp,
-                                dq_, dp, false);
+      for (Index r = 0; r < rows; ++r) {
+        const T* row_p = p + r * lp;
+        T* row_ds = ds + r * lp;
+        const Index seen = round_up<T>(i + r + 1);
+#pragma omp simd
+        for (Index j = begin; j < seen; ++j) row_ds[j] = row_p[j] * (row_ds[j] - delta[r]);
+        std::fill(row_ds + seen, row_ds + block_end, T(0));
+      }
+      simd::row_tile_product<Left::rows>(rows, dp, last - begin, ds + begin, lp, k_LD + begin * dp,
+                                         dp, dq_, dp, false);
       unpack(dq_, rows, args_.scale, grads.dq + (b_ * L + i) * q_stride + head * D, q_stride,
              grads.add_q);
     }
@@ -254,10 +263,10 @@ class BackwardHead {
     for (Index j = begin; j < i1; j += kTileRows) {
       const Index rows = std::min(kTileRows, i1 - j);
       const Index from = std::max(i0, j), skip = (from - i0) * lp + j;
-      simd::row_tile_product<T>(rows, dp, i1 - from, {p_ + skip, 1, lp}, do_LD + from * dp, dp,
-                                dv_LD + j * dp, dp, true);
-      simd::row_tile_product<T>(rows, dp, i1 - from, {ds_ + skip, 1, lp}, q_LD + from * dp, dp,
-                                dk_LD + j * dp, dp, true);
+      simd::row_tile_product<Left::transposed>(rows, dp, i1 - from, p_ + skip, lp,
+                                               do_LD + from * dp, dp, dv_LD + j * dp, dp, true);
+      simd::row_tile_product<Left::transposed>(rows, dp, i1 - from, ds_ + skip, lp,
+                                               q_LD + from * dp, dp, dk_LD + j * dp, dp, true);
     }
   }
 
