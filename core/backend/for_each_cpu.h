@@ -38,15 +38,30 @@ class Team {
 
 constexpr Index kGrainElements = 16384;  // below this a loop stays on one thread
 
+// The loops over a thread's share. Flattened, and with a body of their own whose captures stay in
+// registers: a call that is not inlined, or a store that may change a capture, keeps a loop from
+// vectorising.
+template <class F>
+[[gnu::flatten]] void walk(Index begin, Index end, const F body) {
+#pragma omp simd
+  for (Index i = begin; i < end; ++i) body(i);
+}
+template <class F>
+[[gnu::flatten]] void walk_rows(Index begin, Index end, const F body) {
+  for (Index r = begin; r < end; ++r) body(Team{}, r);
+}
+template <class F>
+[[gnu::flatten]] void walk_columns(Index begin, Index end, const F body) {
+  body(begin, end);
+}
+
 // Threads get whole blocks: where vector code ends and scalar code begins depends on n alone.
 template <class F>
 void for_each(Index n, const F& body) {
   constexpr Index kBlock = 64;
   const Index blocks = (n + kBlock - 1) / kBlock;
   parallel_ranges(blocks, kGrainElements / kBlock, [&](Index begin, Index end) {
-    const Index last = std::min(n, end * kBlock);
-#pragma omp simd
-    for (Index i = begin * kBlock; i < last; ++i) body(i);
+    walk(begin * kBlock, std::min(n, end * kBlock), body);
   });
 }
 
@@ -54,9 +69,7 @@ void for_each(Index n, const F& body) {
 template <class F>
 void for_each_row(Index rows, Index width, const F& body) {
   parallel_ranges(rows, std::max<Index>(1, kGrainElements / std::max<Index>(1, width)),
-                  [&](Index begin, Index end) {
-                    for (Index r = begin; r < end; ++r) body(Team{}, r);
-                  });
+                  [&](Index begin, Index end) { walk_rows(begin, end, body); });
 }
 
 // Column reductions: body(begin, end) gets a block of columns and walks all rows itself, in order.
@@ -67,7 +80,7 @@ void for_each_column_block(Index columns, Index rows, const F& body) {
   parallel_ranges(blocks, std::max<Index>(1, kGrainElements / (kBlock * std::max<Index>(1, rows))),
                   [&](Index begin, Index end) {
                     for (Index b = begin; b < end; ++b)
-                      body(b * kBlock, std::min(columns, (b + 1) * kBlock));
+                      walk_columns(b * kBlock, std::min(columns, (b + 1) * kBlock), body);
                   });
 }
 
