@@ -95,14 +95,14 @@ std::vector<OpBenchRow> bench_ops(const OpBenchOptions& options) {
 }
 
 void print_table(std::ostream& out, const std::vector<OpBenchRow>& rows) {
-  out << std::left << std::setw(24) << "op" << std::setw(10) << "pass" << std::setw(6) << "dtype"
+  out << std::left << std::setw(34) << "op" << std::setw(10) << "pass" << std::setw(6) << "dtype"
       << std::right << std::setw(10) << "ms" << std::setw(9) << "GF/s" << std::setw(9) << "GB/s"
       << std::setw(9) << "threads" << '\n';
   const auto number = [&out](int width, int digits, double value) {
     out << std::setw(width) << std::fixed << std::setprecision(digits) << value;
   };
   for (const OpBenchRow& r : rows) {
-    out << std::left << std::setw(24) << r.op << std::setw(10) << r.pass << std::setw(6)
+    out << std::left << std::setw(34) << r.op << std::setw(10) << r.pass << std::setw(6)
         << name_of(r.dtype) << std::right;
     number(10, 3, r.ms_median);
     number(9, 1, r.gflops);
