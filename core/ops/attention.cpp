@@ -36,6 +36,15 @@ class Scratch {  // hands out rows × columns pieces of one block of the arena
   T* next_;
 };
 
+// Asks for the head's columns of rows that will be needed soon: their stride defeats the
+// processor's own prediction.
+template <bool kWrite, class T>
+void prefetch(Index rows, Index width, const T* from, Index stride) {
+  constexpr Index kLine = 64 / static_cast<Index>(sizeof(T));
+  for (Index r = 0; r < rows; ++r)
+    for (Index d = 0; d < width; d += kLine) __builtin_prefetch(from + r * stride + d, kWrite);
+}
+
 // The head's columns of L rows as a dense [L, D'].
 template <class T>
 void pack_rows(Index length, Index width, const T* from, Index stride, T* to) {
@@ -174,6 +183,8 @@ void forward_head(const Backend& backend, const AttentionArgs<T>& args, const Si
   for (Index i0 = 0; i0 < L; i0 += kTileRows) {
     const Index rows = std::min(kTileRows, L - i0), i1 = i0 + rows, end = round_up<T>(i1);
     const Index begin = first_column<T>(sight, i0, i1);
+    prefetch<false>(std::min(kTileRows, L - i1), D, q + i1 * q_stride, q_stride);
+    prefetch<true>(rows, D, o + (b * L + i0) * q_stride + head * D, q_stride);
     simd::row_tile_product<Left::rows>(rows, end - begin, D, q + i0 * q_stride, q_stride,
                                        k_DL + begin, lp, p + begin, lp, false);
     T sum[kTileRows];

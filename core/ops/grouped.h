@@ -13,7 +13,7 @@ struct RowTile {
   Index rows() const { return end - begin; }
 };
 
-constexpr Index kGroupRowTile = 128;     // rows of an item
+constexpr Index kGroupRowTile = 256;     // rows of an item
 constexpr Index kGroupWeightTile = 128;  // rows of a weight gradient in an item
 
 // Every group's rows in tiles of kGroupRowTile, in order; groups without rows give none.
