@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 #include "core/autograd/functions.h"
+#include "tests/support/tolerance.h"
 
 using namespace moelab;
 
@@ -64,7 +65,7 @@ void compare(const AttentionShape& s, const std::vector<std::int32_t>& document)
                               o.value.data<double>()[(b * s.length + i) * s.heads * s.head_dim +
                                                      n * s.head_dim + d]));
       }
-  CHECK(worst < 1e-12);
+  CHECK(worst < tolerance(DType::f64).exact);
 }
 
 }  // namespace
@@ -99,9 +100,11 @@ TEST_CASE("rope turns pairs (j, j + D/2) by position · theta^(-2j/D)") {
                                std::pow(10000.0, -2.0 * static_cast<double>(j) / 4.0);
           const double a = x.data<double>()[at], b = x.data<double>()[at + D / 2];
           CHECK(y.value.data<double>()[at] ==
-                doctest::Approx(a * std::cos(angle) - b * std::sin(angle)).epsilon(1e-13));
+                doctest::Approx(a * std::cos(angle) - b * std::sin(angle))
+                    .epsilon(tolerance(DType::f64).exact));
           CHECK(y.value.data<double>()[at + D / 2] ==
-                doctest::Approx(b * std::cos(angle) + a * std::sin(angle)).epsilon(1e-13));
+                doctest::Approx(b * std::cos(angle) + a * std::sin(angle))
+                    .epsilon(tolerance(DType::f64).exact));
         }
   }
 }
