@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <vector>
 
 #include "core/base/check.h"
@@ -107,11 +107,11 @@ void sync_folder(const std::string& path) {
 }
 
 std::string read_text(const std::string& path) {
+  std::error_code ignored;
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
+  if (!file || !std::filesystem::is_regular_file(path, ignored))
     throw Error(ExitCode::checkpoint, str("cannot read ", path));
-  return std::move(text).str();
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 void replace_file(const std::string& path, std::string_view text) {

@@ -46,8 +46,6 @@ void announce(const RunConfig& config, const RunFolder& folder,
   if (from)
     log << "resuming from " << from->path << ": step " << from->meta.step << " of "
         << config.total_steps() << "\n";
-  if (const std::string problem = folder.link_latest(); !problem.empty())
-    log << "warning: " << problem << "\n";
 }
 
 }  // namespace
@@ -62,6 +60,8 @@ ExitCode train(const RunConfig& config, const Report& report, const TrainOptions
   if (from) check_resume(*from, recipe, corpus.dataset->fingerprint(), log);
   folder.write("recipe.toml", recipe);
   folder.write("environment.json", environment_json(options.threads, config.parallel.ranks));
+  if (const std::string problem = folder.link_latest(); !problem.empty())
+    log << "warning: " << problem << "\n";
   if (!options.quiet) announce(config, folder, from, log);
 
   ProgressStyle style = style_of_stderr();

@@ -183,6 +183,7 @@ TEST_CASE("a run leaves its folder; eval and generate use it") {
                            "summary.json", "checkpoints/step-12/meta.json"})
     CHECK(fs::exists(run.path(str("a/", name))));
   CHECK(run.bytes("a/report.txt") == ended.out);
+  CHECK(fs::equivalent(run.path("runs/latest"), run.path("a")));
   CHECK(ended.out.find("bits/byte") != std::string::npos);
   CHECK(ended.out.find("layer  2") != std::string::npos);
   CHECK(ended.log.find("step 6: sample") != std::string::npos);
