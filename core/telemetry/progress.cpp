@@ -36,7 +36,7 @@ ProgressStyle style_of_stderr() {
 }
 
 std::string duration_text(double seconds) {
-  const auto whole = static_cast<long long>(std::max(0.0, seconds) + 0.5);
+  const long long whole = std::llround(std::max(0.0, seconds));
   if (whole >= 3600)
     return formatted("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
   return formatted("%lld:%02lld", whole / 60, whole % 60);

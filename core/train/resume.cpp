@@ -39,7 +39,7 @@ void flatten(const Node& node, const std::string& path, std::map<std::string, st
     return;
   }
   for (const auto& [key, value] : *table)
-    flatten(value, path.empty() ? key : path + "." + key, out);
+    flatten(value, path.empty() ? key : str(path, ".", key), out);
 }
 
 std::map<std::string, std::string> values_of(const std::string& recipe) {

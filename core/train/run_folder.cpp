@@ -118,7 +118,7 @@ std::string environment_json(int threads, Index ranks) {
   ::uname(&system);
   std::string libraries = json_string(gemm_library());
   for (const auto& [name, version] : build.libraries)
-    libraries += ", " + json_string(name + " " + version);
+    libraries += str(", ", json_string(str(name, " ", version)));
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return value ? json_string(value) : "null";
