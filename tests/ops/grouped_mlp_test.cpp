@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include "core/autograd/functions.h"
+#include "core/base/threads.h"
 #include "tests/support/tolerance.h"
 
 using namespace moelab;
