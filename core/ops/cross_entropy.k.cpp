@@ -5,15 +5,15 @@
 namespace moelab::MOELAB_KERNELS {
 
 template <class T>
-void cross_entropy_forward(Index rows, Index V, const T* logits_TV, const std::int32_t* target_T,
-                           double* loss_T, T* lse_T) {
-  for_each_row(rows, 4 * V, [=] MOELAB_HD(Team team, Index t) {
-    const T* x = logits_TV + t * V;
+void cross_entropy_forward(Index rows, Index vocabulary, const T* logits_TV,
+                           const std::int32_t* target_T, double* loss_T, T* lse_T) {
+  for_each_row(rows, 4 * vocabulary, [=] MOELAB_HD(Team team, Index t) {
+    const T* x = logits_TV + t * vocabulary;
     const Index target = target_T[t];
     double loss = 0, lse = 0;
     if (target >= 0) {
-      const T most = team.max(V, x[0], [=](Index i) { return x[i]; });
-      const T sum = team.sum(V, T(0), [=](Index i) { return fast_exp(x[i] - most); });
+      const T most = team.max(vocabulary, x[0], [=](Index i) { return x[i]; });
+      const T sum = team.sum(vocabulary, T(0), [=](Index i) { return fast_exp(x[i] - most); });
       lse = static_cast<double>(most) + std::log(static_cast<double>(sum));
       loss = lse - static_cast<double>(x[target]);
     }
@@ -25,22 +25,24 @@ void cross_entropy_forward(Index rows, Index V, const T* logits_TV, const std::i
 }
 
 template <class T>
-void cross_entropy_backward(Index rows, Index V, const T* logits_TV, const std::int32_t* target_T,
-                            const T* lse_T, T scale, bool accumulate, T* d_TV) {
-  for_each_row(rows, 4 * V, [=] MOELAB_HD(Team team, Index t) {
-    const T* x = logits_TV + t * V;
-    T* d = d_TV + t * V;
+void cross_entropy_backward(Index rows, Index vocabulary, const T* logits_TV,
+                            const std::int32_t* target_T, const T* lse_T, T scale, bool accumulate,
+                            T* d_TV) {
+  for_each_row(rows, 4 * vocabulary, [=] MOELAB_HD(Team team, Index t) {
+    const T* x = logits_TV + t * vocabulary;
+    T* d = d_TV + t * vocabulary;
     const Index target = target_T[t];
     const T lse = lse_T[t];
     if (target < 0) {
-      if (!accumulate) team.each(V, [=](Index i) { d[i] = T(0); });
+      if (!accumulate) team.each(vocabulary, [=](Index i) { d[i] = T(0); });
     } else if (accumulate) {
-      team.each(V, [=](Index i) {
+      team.each(vocabulary, [=](Index i) {
         d[i] += scale * (fast_exp(x[i] - lse) - (i == target ? T(1) : T(0)));
       });
     } else {
-      team.each(
-          V, [=](Index i) { d[i] = scale * (fast_exp(x[i] - lse) - (i == target ? T(1) : T(0))); });
+      team.each(vocabulary, [=](Index i) {
+        d[i] = scale * (fast_exp(x[i] - lse) - (i == target ? T(1) : T(0)));
+      });
     }
   });
 }

@@ -5,10 +5,10 @@
 namespace moelab::MOELAB_KERNELS {
 
 template <class T>
-void embedding_forward(Index rows, Index D, const T* w_VD, const std::int32_t* id_T, T* y_TD);
+void embedding_forward(Index rows, Index width, const T* w_VD, const std::int32_t* id_T, T* y_TD);
 // dw_VD[id_t] += dy_t in token order, without atomics: each column has one owner.
 template <class T>
-void embedding_backward(Index rows, Index V, Index D, const T* dy_TD, const std::int32_t* id_T,
-                        bool accumulate, T* dw_VD);
+void embedding_backward(Index rows, Index vocabulary, Index width, const T* dy_TD,
+                        const std::int32_t* id_T, bool accumulate, T* dw_VD);
 
 }  // namespace moelab::MOELAB_KERNELS

@@ -3,14 +3,14 @@
 namespace moelab::MOELAB_KERNELS {
 
 template <class T>
-void mask_rows(Index rows, Index D, const T* x_TD, const std::uint8_t* valid_T, T* y_TD) {
-  for_each_row(rows, D, [=] MOELAB_HD(Team team, Index t) {
-    const T* x = x_TD + t * D;
-    T* y = y_TD + t * D;
+void mask_rows(Index rows, Index width, const T* x_TD, const std::uint8_t* valid_T, T* y_TD) {
+  for_each_row(rows, width, [=] MOELAB_HD(Team team, Index t) {
+    const T* x = x_TD + t * width;
+    T* y = y_TD + t * width;
     if (valid_T[t])
-      team.each(D, [=](Index i) { y[i] = x[i]; });
+      team.each(width, [=](Index i) { y[i] = x[i]; });
     else
-      team.each(D, [=](Index i) { y[i] = T(0); });
+      team.each(width, [=](Index i) { y[i] = T(0); });
   });
 }
 

@@ -5,6 +5,6 @@
 namespace moelab::MOELAB_KERNELS {
 
 template <class T>
-void mask_rows(Index rows, Index D, const T* x_TD, const std::uint8_t* valid_T, T* y_TD);
+void mask_rows(Index rows, Index width, const T* x_TD, const std::uint8_t* valid_T, T* y_TD);
 
 }  // namespace moelab::MOELAB_KERNELS

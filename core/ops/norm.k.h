@@ -6,21 +6,21 @@
 namespace moelab::MOELAB_KERNELS {
 
 template <class T>
-void rms_norm_forward(Index rows, Index D, const T* x_TD, const T* w_D, T eps, T* y_TD, T* r_T);
+void rms_norm_forward(Index rows, Index width, const T* x_TD, const T* w_D, T eps, T* y_TD, T* r_T);
 template <class T>
-void rms_norm_backward_input(Index rows, Index D, const T* dy_TD, const T* x_TD, const T* w_D,
+void rms_norm_backward_input(Index rows, Index width, const T* dy_TD, const T* x_TD, const T* w_D,
                              const T* r_T, bool accumulate, T* dx_TD);
 
 template <class T>
-void layer_norm_forward(Index rows, Index D, const T* x_TD, const T* w_D, const T* b_D, T eps,
+void layer_norm_forward(Index rows, Index width, const T* x_TD, const T* w_D, const T* b_D, T eps,
                         T* y_TD, T* mean_T, T* r_T);  // b may be null
 template <class T>
-void layer_norm_backward_input(Index rows, Index D, const T* dy_TD, const T* x_TD, const T* w_D,
+void layer_norm_backward_input(Index rows, Index width, const T* dy_TD, const T* x_TD, const T* w_D,
                                const T* mean_T, const T* r_T, bool accumulate, T* dx_TD);
 
 // dw_D = Σ_t dy · (x − mean) · r, rows in order; mean_T may be null for 0.
 template <class T>
-void norm_backward_weight(Index rows, Index D, const T* dy_TD, const T* x_TD, const T* mean_T,
+void norm_backward_weight(Index rows, Index width, const T* dy_TD, const T* x_TD, const T* mean_T,
                           const T* r_T, bool accumulate, T* dw_D);
 
 }  // namespace moelab::MOELAB_KERNELS
