@@ -1,0 +1,83 @@
+// Verbs that need no trained model, run as a user would.
+#include <doctest/doctest.h>
+
+#include "tests/support/run_command.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace moelab::testing;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string recipe_with(const TemporaryFolder& folder, const std::string& text_path) {
+  return folder.write("r.toml",
+                      "[model]\nhidden = 16\nlayers = [\"ffn\"]\nheads = 2\nkv_heads = 2\n"
+                      "[ffn.ffn]\nkind = \"dense\"\nhidden = 16\n"
+                      "[data]\nsequence_length = 8\n"
+                      "[data.dataset]\ntype = \"text\"\nheldout_fraction = 0.25\npath = \"" +
+                          text_path + "\"\n[train]\nsteps = 1\nbatch = 2\n");
+}
+
+}  // namespace
+
+TEST_CASE("data export writes exactly the bytes of each part") {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += static_cast<char>('!' + i % 90);
+  const std::string recipe = recipe_with(folder, folder.write("t.txt", text));
+  const CommandResult heldout = run_moelab("data export " + recipe);
+  CHECK(heldout.code == 0);
+  CHECK(heldout.text == text.substr(75));
+  CHECK(run_moelab("data export --split train " + recipe).text == text.substr(0, 75));
+  const std::string out = folder.path("part");
+  CHECK(run_moelab("data export " + recipe + " --out " + out).code == 0);
+  CHECK(std::filesystem::file_size(out) == 25);
+  CHECK(run_moelab("data export " + recipe + " --out " + folder.path("no/such/folder")).code == 7);
+}
+
+TEST_CASE("data inspect tells files, sizes and rows") {
+  const TemporaryFolder folder;
+  const std::string recipe = recipe_with(folder, folder.write("t.txt", std::string(100, 'a')));
+  const CommandResult result = run_moelab("data inspect " + recipe);
+  CHECK(result.code == 0);
+  for (const char* part :
+       {"100 bytes in 1 file", "train:    75 bytes, 75 tokens", "held out: 25 bytes, 25 tokens",
+        "held-out rows of 8: 4", "a step shows 16 tokens; an epoch is 4.6 steps", "fingerprint: "})
+    CHECK_MESSAGE(contains(result.text, part), part);
+}
+
+TEST_CASE("each kind of failure has its exit code") {
+  const TemporaryFolder folder;
+  const std::string good = recipe_with(folder, folder.write("t.txt", std::string(100, 'a')));
+  CHECK(run_moelab("check " + good).code == 0);
+  CHECK(run_moelab("check " + good + " --set train.steps=oops").code == 2);
+  CHECK(run_moelab("data inspect " + folder.path("missing.toml")).code == 2);
+  CHECK(run_moelab("data inspect " + good + " --set data.dataset.path=/no/such/file").code == 3);
+  CHECK(run_moelab("data inspekt " + good).code == 2);
+  CHECK(run_moelab("data export " + good + " --split half").code == 2);
+  CHECK(run_moelab("eval " + folder.path()).code == 4);
+  CHECK(run_moelab("generate " + folder.path()).code == 4);
+}
+
+TEST_CASE("components as text and as data") {
+  CHECK(contains(run_moelab("components").text, "\nrouter\n"));
+  CHECK(contains(run_moelab("components router softmax").text, "experts chosen per token"));
+  CHECK(run_moelab("components router --json").text.front() == '[');
+  CHECK(run_moelab("components router softmax --format json").text.front() == '{');
+  CHECK(run_moelab("components --format md").text.starts_with("# Components"));
+  const CommandResult unknown = run_moelab("components router softmix");
+  CHECK(unknown.code == 2);
+  CHECK(contains(unknown.text, "did you mean 'softmax'?"));
+  CHECK(run_moelab("components --format xml").code == 2);
+}
+
+TEST_CASE("doctor reports on this machine") {
+  const CommandResult result = run_moelab("doctor");
+  CHECK(result.code == 0);
+  for (const char* part :
+       {"GEMM: f32 by oneDNN", "threads: ", "memory: ", "huge pages: ", "components: ", "CUDA: "})
+    CHECK_MESSAGE(contains(result.text, part), part);
+}

@@ -1,0 +1,57 @@
+// Top-k softmax routing at a temperature: low ones sharpen the combine weights, high ones flatten.
+#include "core/autograd/functions.h"
+#include "core/moe/router.h"
+
+namespace moelab {
+namespace {
+
+class Tempered final : public Router {
+ public:
+  struct Params {
+    std::int64_t k = 2;
+    double temperature = 1.0;
+    void describe(ParamVisitor& v) {
+      v("k", k, "experts chosen per token", at_least(1));
+      v("temperature", temperature, "divides the logits", greater_than(0));
+    }
+    void check(const Facts& facts, Checker& c) const {
+      if (k > facts.experts) c.error("k", "is more than the layer's ", facts.experts, " experts");
+    }
+    Traits traits() const { return {.k = k}; }
+    std::string formula() const {
+      return str("logits l = W x / ", exact(temperature), "; choose the ", k,
+                 " largest; weights = softmax over the chosen");
+    }
+  };
+  Tempered(const Params& params, const Context& context)
+      : params_(params), experts_(context.experts), dtype_(context.dtype) {
+    weight_EH_ = make_parameter(context.backend, dtype_, context.name + ".weight",
+                                {experts_, context.hidden},
+                                {Init::Kind::normal, context.init_std}, true);
+  }
+
+  Routing route(Tape& tape, const RouterInput& input) override {
+    Routing out;
+    const Variable l_TE = gating(tape, input.x_TH, tape.leaf(weight_EH_), nullptr, dtype_);
+    out.logits_TE = scale(tape, l_TE, 1.0 / params_.temperature);
+    RouterScores chosen =
+        router_select(tape, out.logits_TE, {.k = params_.k}, input.bias_E, input.tokens.valid_T,
+                      input.forced ? &input.forced->expert_P : nullptr, dtype_);
+    out.weight_P = chosen.weight_P;
+    out.scores_TE = chosen.scores_TE;
+    out.plan = uniform_plan(input.tokens.count(), experts_, params_.k, std::move(chosen.expert_P));
+    return out;
+  }
+  void parameters(const std::function<void(Parameter&)>& visit) override { visit(weight_EH_); }
+
+ private:
+  Params params_;
+  Index experts_;
+  DType dtype_;
+  Parameter weight_EH_;
+};
+
+const Register<Router, Tempered> registered{"tempered", "top-k softmax at a temperature"};
+
+}  // namespace
+}  // namespace moelab
