@@ -56,4 +56,17 @@ void RoutingPlan::validate() const {
     }
 }
 
+std::shared_ptr<RoutingPlan> uniform_plan(Index tokens, Index experts, Index k,
+                                          std::vector<std::int32_t> expert_P) {
+  auto plan = std::make_shared<RoutingPlan>();
+  plan->tokens = tokens;
+  plan->experts = experts;
+  plan->uniform_k = k;
+  plan->expert_P = std::move(expert_P);
+  plan->fate_P.resize(plan->expert_P.size());
+  for (std::size_t p = 0; p < plan->expert_P.size(); ++p)
+    plan->fate_P[p] = plan->expert_P[p] < 0 ? PairFate::absent : PairFate::kept;
+  return plan;
+}
+
 }  // namespace moelab

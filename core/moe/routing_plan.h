@@ -39,4 +39,8 @@ struct RoutingPlan {
   void validate() const;
 };
 
+// k choices a token, all kept; −1 in expert_P is an absent pair.
+std::shared_ptr<RoutingPlan> uniform_plan(Index tokens, Index experts, Index k,
+                                          std::vector<std::int32_t> expert_P);
+
 }  // namespace moelab

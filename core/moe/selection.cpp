@@ -159,14 +159,7 @@ Routing TopKRouter::route(Tape& tape, const RouterInput& input) {
                     input.forced ? &input.forced->expert_P : nullptr, input.x_TH.value.dtype());
   out.weight_P = scores.weight_P;
   out.scores_TE = scores.scores_TE;
-  out.plan = std::make_shared<RoutingPlan>();
-  out.plan->tokens = input.tokens.count();
-  out.plan->experts = experts_;
-  out.plan->uniform_k = rule_.k;
-  out.plan->expert_P = std::move(scores.expert_P);
-  out.plan->fate_P.resize(out.plan->expert_P.size());
-  for (std::size_t p = 0; p < out.plan->expert_P.size(); ++p)
-    out.plan->fate_P[p] = out.plan->expert_P[p] < 0 ? PairFate::absent : PairFate::kept;
+  out.plan = uniform_plan(input.tokens.count(), experts_, rule_.k, std::move(scores.expert_P));
   return out;
 }
 

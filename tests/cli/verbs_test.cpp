@@ -15,7 +15,7 @@ bool contains(const std::string& text, const std::string& part) {
 std::string recipe_with(const TemporaryFolder& folder, const std::string& text_path) {
   return folder.write("r.toml",
                       "[model]\nhidden = 16\nlayers = [\"ffn\"]\nheads = 2\nkv_heads = 2\n"
-                      "[ffn.ffn]\nkind = \"dense\"\nhidden = 16\n"
+                      "[ffn.ffn]\nkind = \"dense\"\nwidth = 16\n"
                       "[data]\nsequence_length = 8\n"
                       "[data.dataset]\ntype = \"text\"\nheldout_fraction = 0.25\npath = \"" +
                           text_path + "\"\n[train]\nsteps = 1\nbatch = 2\n");

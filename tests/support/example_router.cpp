@@ -17,7 +17,11 @@ class Tempered final : public Router {
     void check(const Facts& facts, Checker& c) const {
       if (k > facts.experts) c.error("k", "is more than the layer's ", facts.experts, " experts");
     }
-    Traits traits() const { return {.k = k}; }
+    Traits traits() const {
+      Traits traits;
+      traits.k = k;
+      return traits;
+    }
     std::string formula() const {
       return str("logits l = W x / ", exact(temperature), "; choose the ", k,
                  " largest; weights = softmax over the chosen");
@@ -25,9 +29,9 @@ class Tempered final : public Router {
   };
   Tempered(const Params& params, const Context& context)
       : params_(params), experts_(context.experts), dtype_(context.dtype) {
-    weight_EH_ = make_parameter(context.backend, dtype_, context.name + ".weight",
-                                {experts_, context.hidden},
-                                {Init::Kind::normal, context.init_std}, true);
+    weight_EH_ =
+        make_parameter(context.backend, dtype_, context.name + ".weight",
+                       {experts_, context.hidden}, {Init::Kind::normal, context.init_std}, true);
   }
 
   Routing route(Tape& tape, const RouterInput& input) override {
