@@ -135,6 +135,8 @@ class OptionTable {
       if (option.unregistered && option.position_key < 0)
         usage_error(verb, unknown_option(verb, option.string_key));
       if (option.position_key >= 0) {
+        if (const std::string& word = option.value.front(); word.size() > 1 && word[0] == '-')
+          usage_error(verb, unknown_option(verb, word));
         out.positionals_.insert(out.positionals_.end(), option.value.begin(), option.value.end());
         continue;
       }

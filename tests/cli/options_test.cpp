@@ -45,8 +45,8 @@ TEST_CASE("options come before, between and after positionals, with = or a space
   CHECK(a.integer("threads", 5, 1) == 5);
 }
 
-TEST_CASE("values may be empty or begin with a minus sign") {
-  CHECK(parse({"r", "--out="}).text("out", "x") == "");
+TEST_CASE("values may begin with a minus sign or hold one") {
+  CHECK(parse({"r", "--out=-"}).text("out") == "-");
   CHECK(parse({"r", "--set", "a=-1"}).texts("set").front() == "a=-1");
 }
 

@@ -18,7 +18,8 @@ std::string recipe_with(const TemporaryFolder& folder, const std::string& text_p
                       "[ffn.ffn]\nkind = \"dense\"\nwidth = 16\n"
                       "[data]\nsequence_length = 8\n"
                       "[data.dataset]\ntype = \"text\"\nheldout_fraction = 0.25\npath = \"" +
-                          text_path + "\"\n[train]\nsteps = 1\nbatch = 2\n");
+                          text_path +
+                          "\"\n[train]\nsteps = 1\nbatch = 2\n[schedule]\nwarmup_steps = 0\n");
 }
 
 }  // namespace
