@@ -180,7 +180,8 @@ void CheckpointStore::save(const CheckpointMeta& meta, const std::map<std::strin
       fs::create_directories(aside);
     }
     for (const auto& [name, shares] : files)
-      table[str("hash/", name)] = write_file(aside + "/" + name, shares, writes, backend, expert_group);
+      table[str("hash/", name)] =
+          write_file(aside + "/" + name, shares, writes, backend, expert_group);
     if (writes) {
       table["hash"] = hash_text(string_table_text(table));
       DurableFile file(aside + "/" + kMetaFile);

@@ -1,6 +1,6 @@
 // T tokens, H hidden, E experts, P pair slots, R rows of local experts.
-#include "core/autograd/functions.h"
 #include "core/moe/moe_layer.h"
+#include "core/autograd/functions.h"
 
 namespace moelab {
 namespace {

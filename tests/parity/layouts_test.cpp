@@ -10,8 +10,8 @@
 
 #include "core/train/batch.h"
 #include "core/train/trainer.h"
-#include "tests/support/temporary_folder.h"
 #include "test_paths.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/tolerance.h"
 
 using namespace moelab;
