@@ -1,5 +1,5 @@
 // The differentiable ops, lifted to Variables: what component authors compose. Each is one file in
-// core/autograd/functions/ over kernels in core/ops/, and one case list in tests/ops/.
+// core/autograd/functions/ over kernels in core/ops/, and one case list in core/lab/op_cases/.
 // T rows, H/D/F widths, V vocabulary, E experts, P pair slots, R rows sorted by expert, k choices.
 #pragma once
 #include <memory>

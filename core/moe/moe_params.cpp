@@ -13,6 +13,9 @@ bool usable(const Slot& slot) {
          });
 }
 
+constexpr const char* kDropGap =
+    "pairs over capacity are dropped in training and evaluation, none in generation";
+
 class MoeChecks {
  public:
   MoeChecks(const MoeParams& params, const Ffn::Facts& facts, Checker& checker)
@@ -85,9 +88,7 @@ class MoeChecks {
                "\"sequence\", or \"group\" with a group_size that divides the ", rows_per_rank(),
                " rows of a rank, or do not pad");
     if (traits.drops && !traits.drops_in_inference)
-      at.warning("",
-                 "differs between training and inference: pairs over capacity are dropped in "
-                 "training only");
+      at.warning("", "differs between training and inference: ", kDropGap);
   }
 
   void check_group_size(const std::optional<ScopeSpec>& scope, Checker& at) {
@@ -150,7 +151,7 @@ Ffn::Traits moe_traits(const MoeParams& params) {
   traits.gate_bias = router.gate_bias;
   traits.train_inference_gap = router.train_inference_gap;
   if (dropper.drops && !dropper.drops_in_inference)
-    traits.train_inference_gap.emplace_back("pairs over capacity are dropped in training only");
+    traits.train_inference_gap.emplace_back(kDropGap);
   return traits;
 }
 

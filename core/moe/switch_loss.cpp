@@ -19,6 +19,30 @@ std::vector<std::int32_t> top_scores(const Tensor& scores_TE, const Tensor& vali
   return ids;
 }
 
+// What the loss needs of everything that no gradient flows through.
+struct SwitchShare {
+  Tensor coefficient_GE;  // f64: E · f / (valid tokens · instances of the step)
+  std::vector<std::int32_t> instance_T;
+};
+
+SwitchShare switch_share(const Backend& backend, const Tensor& counts_GE, const ScopeMap& scope,
+                         const Tokens& tokens, Index instances_in_step) {
+  const Index experts = counts_GE.size(1);
+  SwitchShare share{backend.zeros(DType::f64, {scope.instances(), experts}),
+                    scope.instance_of_valid(tokens)};
+  for (Index g = 0; g < scope.instances(); ++g) {
+    const auto valid = static_cast<double>(scope.valid()[static_cast<std::size_t>(g)]);
+    const auto* count = counts_GE.data<std::int64_t>() + g * experts;
+    const auto total = static_cast<double>(std::accumulate(count, count + experts, Index{0}));
+    if (total == 0 || valid == 0) continue;
+    const double factor =
+        static_cast<double>(experts) / (total * valid * static_cast<double>(instances_in_step));
+    for (Index e = 0; e < experts; ++e)
+      share.coefficient_GE.data<double>()[g * experts + e] = factor * static_cast<double>(count[e]);
+  }
+  return share;
+}
+
 }  // namespace
 
 void SwitchLossParams::describe(ParamVisitor& v) {
@@ -54,30 +78,12 @@ Tensor count_choices(const Backend& backend, const Routing& routing, const Token
   return counts;
 }
 
-SwitchShare switch_share(const Backend& backend, const Tensor& counts_GE, const ScopeMap& scope,
-                         const Tokens& tokens, Index instances_in_step) {
-  const Index experts = counts_GE.size(1);
-  SwitchShare share{backend.zeros(DType::f64, {scope.instances(), experts}),
-                    scope.instance_of_valid(tokens)};
-  for (Index g = 0; g < scope.instances(); ++g) {
-    const auto valid = static_cast<double>(scope.valid()[static_cast<std::size_t>(g)]);
-    const auto* count = counts_GE.data<std::int64_t>() + g * experts;
-    const auto total = static_cast<double>(std::accumulate(count, count + experts, Index{0}));
-    if (total == 0 || valid == 0) continue;
-    const double factor =
-        static_cast<double>(experts) / (total * valid * static_cast<double>(instances_in_step));
-    for (Index e = 0; e < experts; ++e)
-      share.coefficient_GE.data<double>()[g * experts + e] = factor * static_cast<double>(count[e]);
-  }
-  return share;
-}
-
 std::optional<LossTerm> SwitchLoss::loss(Tape& tape, const BalancerInput& input) {
   const SwitchShare share = tape.remember([&] {
     const ScopeMap& scope = input.scope(scope_);
-    const Tensor counts =
+    const Tensor now_GE =
         count_choices(tape.backend(), input.routing, input.tokens, k_, params_.counts, scope);
-    return switch_share(tape.backend(), counts, scope, input.tokens,
+    return switch_share(tape.backend(), counts(tape.backend(), now_GE, input), scope, input.tokens,
                         input.instances_in_step(scope_));
   });
   LossTerm term;

@@ -32,22 +32,19 @@ struct SwitchLossParams {
 Tensor count_choices(const Backend& backend, const Routing& routing, const Tokens& tokens, Index k,
                      CountSource source, const ScopeMap& scope);
 
-// What the loss needs of everything that no gradient flows through. Remembered by the tape, so that
-// a recomputed segment counts nothing twice.
-struct SwitchShare {
-  Tensor coefficient_GE;  // f64: E · f / (valid tokens · instances of the step)
-  std::vector<std::int32_t> instance_T;
-};
-// counts_GE: choices of each of `scope`'s instances.
-SwitchShare switch_share(const Backend& backend, const Tensor& counts_GE, const ScopeMap& scope,
-                         const Tokens& tokens, Index instances_in_step);
-
 // The loss over the instances of one scope of this micro-batch.
 class SwitchLoss : public Balancer {
  public:
   SwitchLoss(const SwitchLossParams& params, ScopeSpec scope, const Context& context)
       : params_(params), scope_(scope), k_(context.k), label_(context.label) {}
-  std::optional<LossTerm> loss(Tape& tape, const BalancerInput& input) override;
+  std::optional<LossTerm> loss(Tape& tape, const BalancerInput& input) final;
+
+ protected:
+  // i64 [G, E], what f is taken from; `now_GE`: the choices of this micro-batch. Called once a
+  // micro-batch, with recompute too.
+  virtual Tensor counts(const Backend&, const Tensor& now_GE, const BalancerInput&) {
+    return now_GE;
+  }
 
  private:
   SwitchLossParams params_;

@@ -103,6 +103,21 @@ TEST_CASE("a loss over padding alone is zero") {
   CHECK(doubles(z.loss(bench.tape(), bench.routing(), none, 1).value.value)[0] == 0);
 }
 
+TEST_CASE("z_loss: mean within an instance, then equal weight over those of the step") {
+  RouterBench bench("type = \"softmax\"\nk = 1", 2, DType::f64);
+  const Tokens tokens = make_tokens(bench.backend(), 3, 2, {1, 1, 1, 0, 0, 0});
+  // log(e^l + e^l)² with l = 0, 1, 2 for the valid tokens
+  bench.route(tokens, {0, 0, 1, 1, 2, 2, 9, 9, 9, 9, 9, 9});
+  const auto square = [](double l) { return std::pow(l + std::log(2.0), 2); };
+  const auto value = [&](const std::string& scope, Index instances) {
+    BalancerBench loss("type = \"z_loss\"\nscope = \"" + scope + "\"", 2, 1);
+    return doubles(loss.loss(bench.tape(), bench.routing(), tokens, instances).value.value)[0];
+  };
+  CHECK(value("batch", 1) == doctest::Approx((square(0) + square(1) + square(2)) / 3));
+  CHECK(value("batch", 4) == doctest::Approx((square(0) + square(1) + square(2)) / 3 / 4));
+  CHECK(value("sequence", 2) == doctest::Approx(((square(0) + square(1)) / 2 + square(2)) / 2));
+}
+
 TEST_CASE("expert_bias keeps its state in the run's dtype under the layer's name") {
   for (const DType dtype : {DType::f32, DType::f64}) {
     BalancerBench bench("type = \"expert_bias\"", 4, 2, dtype);
