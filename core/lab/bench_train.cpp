@@ -43,13 +43,13 @@ class Stepper {
     const double start = now();
     const StepBatch batch(session_, config_, *corpus_.dataset, at);
     const double read = now();
-    Tape::Observer observer;
+    StepHooks hooks;
     if (times)
-      observer = [times](const char* op, bool backward, double seconds) {
+      hooks.ops = [times](const char* op, bool backward, double seconds) {
         OpTime& time = times->ops[op];
         (backward ? time.backward : time.forward) += seconds;
       };
-    const StepStats stats = forward_backward(session_, batch, at, observer);
+    const StepStats stats = forward_backward(session_, batch, at, hooks);
     const double ran = now();
     gradients_.reduce();
     const double norm = gradients_.norm();

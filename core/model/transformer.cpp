@@ -76,6 +76,17 @@ Transformer::Transformer(const ModelSpec& spec, const RankContext& ranks)
   parameters([&](Parameter& p) { initialize(p, spec_.seed); });
 }
 
+std::vector<ForcedRouting> recorded_routing(const ModelOutput& output, Index blocks) {
+  std::vector<ForcedRouting> forced(static_cast<std::size_t>(blocks));
+  for (const auto& record : output.records) {
+    const RoutingPlan& plan = *record->plan;
+    ForcedRouting& layer = forced.at(static_cast<std::size_t>(record->layer));
+    for (Index t = 0; t <= plan.tokens; ++t) layer.offset_T1.push_back(plan.begin(t));
+    layer.expert_P = plan.expert_P;
+  }
+  return forced;
+}
+
 ModelOutput Transformer::forward(Tape& tape, const Tokens& tokens, const Tensor& target_T,
                                  const Moment& when, const StepFacts& facts,
                                  const ForwardOptions& options) {

@@ -39,6 +39,9 @@ struct ModelOutput {
   Variable logits_TV;                                   // only when wanted
 };
 
+// What ForwardOptions::forced takes to play the routing of `output` back on as many blocks.
+std::vector<ForcedRouting> recorded_routing(const ModelOutput& output, Index blocks);
+
 class Transformer : public Module {
  public:
   // Collective when components are. Initial values are a pure function of (spec.seed, parameter

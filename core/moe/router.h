@@ -25,7 +25,8 @@ struct Routing {
 };
 
 // Recorded draws, so that noise can be played back: fill(name, out) writes the values and returns
-// true to override the router's own counter-based draw.
+// true to override the router's own counter-based draw. Names are global, as those of parameters:
+// "model.layers.3.mlp.gate.jitter", the factors [T, H] on the router's input.
 using NoiseSource = std::function<bool(std::string_view name, const Tensor& out)>;
 
 // Routing recorded elsewhere, forced on this router: expert ids in choice order, −1 absent.

@@ -119,6 +119,7 @@ TopKRouter::TopKRouter(const SelectionParams& params, const RouterRule& rule,
                        const Context& context)
     : params_(params),
       rule_(rule),
+      noise_name_(context.name + ".jitter"),
       experts_(context.experts),
       compute_(compute_dtype(params.dtype, context.dtype)) {
   const Init normal{Init::Kind::normal, context.init_std};
@@ -132,7 +133,7 @@ TopKRouter::TopKRouter(const SelectionParams& params, const RouterRule& rule,
 Variable TopKRouter::jittered(Tape& tape, const RouterInput& input) const {
   if (params_.jitter <= 0) return input.x_TH;
   const Tensor noise_TH = tape.backend().empty_like(input.x_TH.value);
-  const bool replayed = input.noise && *input.noise && (*input.noise)("jitter", noise_TH);
+  const bool replayed = input.noise && *input.noise && (*input.noise)(noise_name_, noise_TH);
   if (!replayed && input.moment.phase != Phase::train) return input.x_TH;
   if (!replayed) {
     const Rng rng(input.moment.seed, kJitterStream, salt_of(input.moment, input.layer));

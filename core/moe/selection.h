@@ -47,6 +47,7 @@ class TopKRouter : public Router {
 
   SelectionParams params_;
   RouterRule rule_;
+  std::string noise_name_;
   Index experts_ = 0;
   DType compute_;
   Parameter weight_EH_;

@@ -8,14 +8,14 @@
 #include "core/data/rows.h"
 #include "core/train/batch.h"
 #include "core/train/run_folder.h"
-#include "core/train/step.h"
 
 namespace moelab {
 namespace {
 
 // Losses and routing of the global rows [first, first + rows), those beyond `last` being padding.
 void evaluate_rows(const Session& session, const RunConfig& config, const Dataset& dataset,
-                   Index first, Index rows, Index last, StepStats& stats, Index& tokens) {
+                   Index first, Index rows, Index last, const ForwardOptions& options,
+                   StepStats& stats, Index& tokens) {
   const Index length = config.data.sequence_length;
   const Index own = rows / session.ranks.dp->size(), first_own = own * session.ranks.dp->rank();
   std::vector<Row> text;
@@ -29,14 +29,14 @@ void evaluate_rows(const Session& session, const RunConfig& config, const Datase
   StepFacts facts;
   facts.instances_in_step = [](ScopeSpec) { return Index{1}; };
   facts.valid_tokens_in_step = rows * length;
-  stats.add(session.model->forward(tape, batch.tokens, batch.target_T, moment, facts));
+  stats.add(session.model->forward(tape, batch.tokens, batch.target_T, moment, facts, options));
 }
 
 }  // namespace
 
 HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
                                const Dataset& dataset, Index max_rows,
-                               const std::function<bool()>& give_up) {
+                               const std::function<bool()>& give_up, const Playback& playback) {
   const Index all = dataset.heldout_rows();
   const Index last = max_rows > 0 ? std::min(max_rows, all) : all;
   const Index rows =
@@ -47,7 +47,8 @@ HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
   HeldoutResult out;
   for (Index first = 0; first < last; first += rows) {
     if (give_up && give_up()) return out;
-    evaluate_rows(session, config, dataset, first, rows, last, stats, count);
+    const ForwardOptions options = playback ? playback(first / rows) : ForwardOptions{};
+    evaluate_rows(session, config, dataset, first, rows, last, options, stats, count);
   }
   Index unused = 0;
   stats.reduce(session.ranks, unused);

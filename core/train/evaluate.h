@@ -9,6 +9,7 @@
 #include "core/model/generate.h"
 #include "core/telemetry/progress.h"
 #include "core/train/session.h"
+#include "core/train/step.h"
 
 namespace moelab {
 
@@ -21,11 +22,13 @@ struct HeldoutResult {
 };
 
 // Every token of the held-out text after the first is scored once, in rows; `max_rows` > 0 stops
-// early; so does `give_up`, asked between batches, which must answer alike on every rank. The
-// layout changes the result only by rounding. Collective; the same on every rank.
+// early; so does `give_up`, asked between batches, which must answer alike on every rank.
+// `playback` may force routing and noise. The layout changes the result only by rounding.
+// Collective; the same on every rank.
 HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
                                const Dataset& dataset, Index max_rows,
-                               const std::function<bool()>& give_up = {});
+                               const std::function<bool()>& give_up = {},
+                               const Playback& playback = {});
 
 // A saved model with its recipe: `path` is a run's folder (its newest whole checkpoint is taken) or
 // one checkpoint's folder. `sets` change the recipe ("eval.batch=8"). Runs on one rank whatever the

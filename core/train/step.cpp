@@ -157,16 +157,18 @@ std::string StepStats::non_finite(double loss) const {
 }
 
 StepStats forward_backward(const Session& session, const StepBatch& batch, Index step,
-                           const Tape::Observer& observer) {
+                           const StepHooks& hooks) {
   StepStats stats;
   session.model->begin_step();
   for (Index m = 0; m < batch.micro_batches(); ++m) {
     const MicroBatch micro_batch = batch.micro_batch(*session.ranks.backend, m);
     Tape tape(*session.ranks.backend);
-    if (observer) tape.observe(observer);
+    if (hooks.ops) tape.observe(hooks.ops);
     const Moment moment{Phase::train, step, m, batch.micro_batches(), session.model->spec().seed};
-    const ModelOutput output = session.model->forward(tape, micro_batch.tokens,
-                                                      micro_batch.target_T, moment, batch.facts());
+    const ForwardOptions options = hooks.playback ? hooks.playback(m) : ForwardOptions{};
+    const ModelOutput output = session.model->forward(
+        tape, micro_batch.tokens, micro_batch.target_T, moment, batch.facts(), options);
+    if (hooks.output) hooks.output(m, output);
     stats.add(output);
     const auto tokens = static_cast<double>(std::max<Index>(1, batch.loss_tokens()));
     tape.seed(output.loss_sum, 1.0 / tokens);

@@ -1,6 +1,7 @@
 // One step's forward and backward, and what it leaves as numbers: losses and routing, summed over
 // micro-batches and ranks. E experts.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -49,9 +50,19 @@ class StepStats {
   std::vector<Layer> layers_;
 };
 
+// Routing and noise recorded elsewhere, for micro-batch m of this rank (in an evaluation: its m-th
+// batch). What the options point to must live until the call that asked returns.
+using Playback = std::function<ForwardOptions(Index m)>;
+
+struct StepHooks {  // each may be empty
+  Tape::Observer ops;
+  Playback playback;
+  std::function<void(Index m, const ModelOutput&)> output;  // before backward
+};
+
 // Forward and backward of all micro-batches; gradients are this rank's part of the gradient of
 // (Σ −log p) / loss tokens + Σ coefficient · balancing loss. step is 0-based.
 StepStats forward_backward(const Session& session, const StepBatch& batch, Index step,
-                           const Tape::Observer& observer = {});
+                           const StepHooks& hooks = {});
 
 }  // namespace moelab

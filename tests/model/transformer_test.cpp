@@ -197,11 +197,9 @@ TEST_CASE("forced routing is followed, and a recorded one reproduces its step") 
     Transformer model(spec_of(recipe(), kVocabulary, DType::f64), ranks);
     const Batch batch = batch_of(*ranks.backend, drawn_rows(2, 9));
     const Step free = run_step(model, batch);
-    std::vector<ForcedRouting> forced(3);
-    for (std::size_t i = 0; i < 2; ++i) {
-      forced[i + 1].expert_P = free.records[i]->plan->expert_P;
-      for (Index t = 0; t <= batch.tokens.count(); ++t) forced[i + 1].offset_T1.push_back(2 * t);
-    }
+    ModelOutput recorded;
+    recorded.records = free.records;
+    std::vector<ForcedRouting> forced = recorded_routing(recorded, 3);
     ForwardOptions options;
     options.forced = &forced;
     check_same_bits(free, run_step(model, batch, options));

@@ -128,7 +128,7 @@ TEST_CASE("jitter: training only, keyed by global position, step, micro-batch") 
 TEST_CASE("jitter plays recorded noise back, in training and in eval") {
   Noisy plain("type = \"softmax\""), noisy("type = \"softmax\"\njitter = 0.1");
   const NoiseSource ones = [](std::string_view name, const Tensor& out) {
-    if (name != "jitter") return false;
+    if (name != "gate.jitter") return false;
     std::fill_n(out.data<double>(), out.numel(), 2.0);
     return true;
   };
