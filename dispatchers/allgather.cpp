@@ -27,15 +27,12 @@ struct Layout {
   std::shared_ptr<const Ticket> ticket;
 };
 
-class AllGather final : public Dispatcher {
+class AllGather final : public ExchangingDispatcher {
  public:
   struct Params {
     void describe(ParamVisitor&) {}
   };
-  AllGather(const Params&, const Context& context)
-      : ep_(context.ranks.ep), experts_(context.experts) {
-    MOELAB_CHECK(ep_ && experts_ % ep_->size() == 0, experts_, " experts");
-  }
+  AllGather(const Params&, const Context& context) : ExchangingDispatcher("allgather", context) {}
 
   Dispatched dispatch(Tape& tape, const Variable& x_TH, const RoutingPlan& plan,
                       const Variable& weight_P, const Tokens&) override {
@@ -48,20 +45,7 @@ class AllGather final : public Dispatcher {
             layout->ticket};
   }
 
-  Variable combine(Tape& tape, const Variable& y_RH, const Dispatched& dispatched) override {
-    return return_and_combine(tape, ep_, y_RH,
-                              *static_cast<const Ticket*>(dispatched.ticket.get()));
-  }
-
-  std::string describe(const Dispatched& dispatched) const override {
-    return describe_exchange("allgather", *ep_,
-                             *static_cast<const Ticket*>(dispatched.ticket.get()));
-  }
-
  private:
-  std::size_t ranks() const { return static_cast<std::size_t>(ep_->size()); }
-  Index local_experts() const { return experts_ / ep_->size(); }
-
   Gathered gather(const Backend& backend, const KeptPairs& pairs, const RoutingPlan& plan) const {
     const Tensor mine = backend.zeros(DType::i64, {2 + experts_});
     mine.data<Index>()[0] = plan.tokens;
@@ -144,9 +128,6 @@ class AllGather final : public Dispatcher {
     ticket.row_of_P = places(own.slot_S, pairs.expert_P.size());
     ticket.offset_T1 = pairs.offset_T1;
   }
-
-  std::shared_ptr<Group> ep_;
-  Index experts_;
 };
 
 const Register<Dispatcher, AllGather> registered{

@@ -14,15 +14,12 @@ struct Layout {
   std::shared_ptr<const Ticket> ticket;
 };
 
-class AllToAll final : public Dispatcher {
+class AllToAll final : public ExchangingDispatcher {
  public:
   struct Params {
     void describe(ParamVisitor&) {}
   };
-  AllToAll(const Params&, const Context& context)
-      : ep_(context.ranks.ep), experts_(context.experts) {
-    MOELAB_CHECK(ep_ && experts_ % ep_->size() == 0, experts_, " experts");
-  }
+  AllToAll(const Params&, const Context& context) : ExchangingDispatcher("alltoall", context) {}
 
   Dispatched dispatch(Tape& tape, const Variable& x_TH, const RoutingPlan& plan,
                       const Variable& weight_P, const Tokens&) override {
@@ -36,16 +33,6 @@ class AllToAll final : public Dispatcher {
             layout->ticket};
   }
 
-  Variable combine(Tape& tape, const Variable& y_RH, const Dispatched& dispatched) override {
-    return return_and_combine(tape, ep_, y_RH,
-                              *static_cast<const Ticket*>(dispatched.ticket.get()));
-  }
-
-  std::string describe(const Dispatched& dispatched) const override {
-    return describe_exchange("alltoall", *ep_,
-                             *static_cast<const Ticket*>(dispatched.ticket.get()));
-  }
-
  private:
   Layout lay_out(const Backend& backend, const RoutingPlan& plan, const Tensor& x_TH) const {
     const KeptPairs pairs = kept_pairs(plan);
@@ -57,8 +44,7 @@ class AllToAll final : public Dispatcher {
     Arrival arrival = arrange(arrivals_se, filler_e);
 
     const auto ticket = std::make_shared<Ticket>();
-    const auto ranks = static_cast<std::size_t>(ep_->size());
-    ticket->out = {sum_blocks(sorted.count_e, ranks), sum_blocks(arrivals_se, ranks)};
+    ticket->out = {sum_blocks(sorted.count_e, ranks()), sum_blocks(arrivals_se, ranks())};
     ticket->back = {ticket->out.receive, ticket->out.send};
     ticket->row_of_P = places(sorted.slot_S, pairs.expert_P.size());
     ticket->offset_T1 = pairs.offset_T1;
@@ -77,15 +63,14 @@ class AllToAll final : public Dispatcher {
   // Tells each rank how many rows and fillers its experts get from here.
   Arriving exchange_counts(const Backend& backend, const std::vector<Index>& count_E,
                            const std::vector<Index>& filler_E) const {
-    const auto ranks = static_cast<std::size_t>(ep_->size());
-    const Index local = experts_ / ep_->size();
+    const Index local = local_experts();
     const Tensor mine_E2 = backend.empty(DType::i64, {experts_, 2});
     const Tensor theirs_se2 = backend.empty(DType::i64, {experts_, 2});
     for (std::size_t e = 0; e < count_E.size(); ++e) {
       mine_E2.data<Index>()[2 * e] = count_E[e];
       mine_E2.data<Index>()[2 * e + 1] = filler_E.empty() ? 0 : filler_E[e];
     }
-    const std::vector<Index> blocks(ranks, local);
+    const std::vector<Index> blocks(ranks(), local);
     ep_->all_to_all_v(mine_E2, blocks, theirs_se2, blocks).wait();
     Arriving out{{}, std::vector<Index>(static_cast<std::size_t>(local), 0)};
     for (std::size_t se = 0; se < count_E.size(); ++se) {
@@ -94,9 +79,6 @@ class AllToAll final : public Dispatcher {
     }
     return out;
   }
-
-  std::shared_ptr<Group> ep_;
-  Index experts_;
 };
 
 const Register<Dispatcher, AllToAll> registered{

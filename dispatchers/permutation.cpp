@@ -85,13 +85,6 @@ Arrival arrange(std::span<const Index> arrivals_se, std::span<const Index> fille
           std::make_shared<const std::vector<std::int32_t>>(std::move(row_A))};
 }
 
-Variable return_and_combine(Tape& tape, const std::shared_ptr<Group>& ep, const Variable& y_RH,
-                            const Ticket& ticket) {
-  const Variable y_AH = gather_rows(tape, y_RH, ticket.row_A);
-  const Variable y_SH = exchange_rows(tape, ep, ticket.back, {y_AH}).front();
-  return combine_rows(tape, y_SH, ticket.row_of_P, ticket.offset_T1);
-}
-
 std::string describe_exchange(const std::string& name, const Group& ep, const Ticket& ticket) {
   std::ostringstream out;
   out << name << ", member " << ep.rank() << " of " << ep.size() << ", rows of " << ticket.row_bytes
@@ -103,6 +96,23 @@ std::string describe_exchange(const std::string& name, const Group& ep, const Ti
     row(r, cell(ticket.out.send[r]), cell(ticket.out.receive[r]), cell(ticket.back.send[r]),
         cell(ticket.back.receive[r]));
   return out.str();
+}
+
+ExchangingDispatcher::ExchangingDispatcher(std::string name, const Context& context)
+    : ep_(context.ranks.ep), experts_(context.experts), name_(std::move(name)) {
+  MOELAB_CHECK(ep_ && experts_ % ep_->size() == 0, experts_, " experts");
+}
+
+Variable ExchangingDispatcher::combine(Tape& tape, const Variable& y_RH,
+                                       const Dispatched& dispatched) {
+  const Ticket& ticket = *static_cast<const Ticket*>(dispatched.ticket.get());
+  const Variable y_AH = gather_rows(tape, y_RH, ticket.row_A);
+  const Variable y_SH = exchange_rows(tape, ep_, ticket.back, {y_AH}).front();
+  return combine_rows(tape, y_SH, ticket.row_of_P, ticket.offset_T1);
+}
+
+std::string ExchangingDispatcher::describe(const Dispatched& dispatched) const {
+  return describe_exchange(name_, *ep_, *static_cast<const Ticket*>(dispatched.ticket.get()));
 }
 
 }  // namespace moelab

@@ -52,10 +52,26 @@ struct Ticket {
   Index row_bytes = 0;
 };
 
-// Sends the experts' rows back to their tokens' ranks and sums each token's in choice order.
-Variable return_and_combine(Tape& tape, const std::shared_ptr<Group>& ep, const Variable& y_RH,
-                            const Ticket& ticket);
 // Rows and bytes by member of the expert-parallel group.
 std::string describe_exchange(const std::string& name, const Group& ep, const Ticket& ticket);
+
+// Dispatchers that bring rows to other ranks and differ in how. What they dispatch has a Ticket.
+class ExchangingDispatcher : public Dispatcher {
+ public:
+  ExchangingDispatcher(std::string name, const Context& context);
+  // Sends the experts' rows back to their tokens' ranks and sums each token's in choice order.
+  Variable combine(Tape& tape, const Variable& y_RH, const Dispatched& dispatched) final;
+  std::string describe(const Dispatched& dispatched) const final;
+
+ protected:
+  std::size_t ranks() const { return static_cast<std::size_t>(ep_->size()); }
+  Index local_experts() const { return experts_ / ep_->size(); }
+
+  std::shared_ptr<Group> ep_;
+  Index experts_ = 0;
+
+ private:
+  std::string name_;
+};
 
 }  // namespace moelab

@@ -115,6 +115,24 @@ std::string SelectionParams::scaling_text() const {
   return scaling == 1.0 ? "" : " * " + exact(scaling);
 }
 
+void OwnScoreParams::describe(ParamVisitor& v) {
+  SelectionParams::describe(v);
+  v("normalize", normalize, "divide the chosen scores by their sum (unless k = 1)");
+}
+
+RouterRule OwnScoreParams::rule_for(ScoreKind score) const {
+  RouterRule rule = SelectionParams::rule();
+  rule.score = score;
+  rule.key_is_logit = false;
+  rule.weights = normalize ? WeightRule::normalized : WeightRule::raw;
+  return rule;
+}
+
+std::string OwnScoreParams::formula_for(const std::string& score) const {
+  return str("scores s = ", score, "; choose ", selection_text("s"), "; weights w_i = s_i",
+             normalize && k > 1 ? " / (sum over chosen s_j + 1e-20)" : "", scaling_text());
+}
+
 TopKRouter::TopKRouter(const SelectionParams& params, const RouterRule& rule,
                        const Context& context)
     : params_(params),

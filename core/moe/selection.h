@@ -35,6 +35,17 @@ struct SelectionParams {
   std::string scaling_text() const;
 };
 
+// Routers that score each expert on its own and choose by the scores: sigmoid, sqrtsoftplus.
+struct OwnScoreParams : SelectionParams {
+  bool normalize = true;
+  void describe(ParamVisitor& v);
+
+ protected:
+  RouterRule rule_for(ScoreKind score) const;
+  // `score`: the formula of s.
+  std::string formula_for(const std::string& score) const;
+};
+
 // Gate, jitter and selection by a rule.
 class TopKRouter : public Router {
  public:

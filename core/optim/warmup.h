@@ -1,4 +1,5 @@
-// What the schedules share: a linear warm-up to the peak learning rate, and the checks on it.
+// What the schedules share: a linear warm-up to the peak learning rate, the checks on it, and a
+// fall to a part of the peak.
 #pragma once
 #include <algorithm>
 
@@ -29,6 +30,39 @@ struct Warmup {
     const double done = static_cast<double>(step - warmup_steps);
     return std::min(1.0, done / static_cast<double>(steps - warmup_steps));
   }
+};
+
+// What falls from the peak after the warm-up, down to min_ratio of it.
+struct DecayParams {
+  Warmup warmup;
+  double min_ratio = 0.0;
+  void describe(ParamVisitor& v) {
+    warmup.describe(v);
+    v("min_ratio", min_ratio, "the learning rate at the end, as a part of the peak", between(0, 1));
+  }
+  void check(const Schedule::Facts& facts, Checker& c) const { warmup.check(facts, c); }
+};
+
+class DecaySchedule : public Schedule {
+ public:
+  DecaySchedule(const DecayParams& params, const Context& context)
+      : params_(params), steps_(context.steps) {}
+  double at(Index step) const final {
+    const Warmup& warmup = params_.warmup;
+    if (warmup.rising(step)) return warmup.risen(step);
+    const double low = warmup.learning_rate * params_.min_ratio;
+    return low + (warmup.learning_rate - low) * left(step);
+  }
+
+ protected:
+  // The part of the fall that is still ahead: 1 at the peak, 0 at the end.
+  virtual double left(Index step) const = 0;
+  double progress(Index step) const { return params_.warmup.progress(step, steps_); }
+  Index steps() const { return steps_; }
+
+ private:
+  DecayParams params_;
+  Index steps_;
 };
 
 }  // namespace moelab

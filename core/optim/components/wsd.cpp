@@ -5,35 +5,26 @@
 namespace moelab {
 namespace {
 
-class Wsd final : public Schedule {
+class Wsd final : public DecaySchedule {
  public:
-  struct Params {
-    Warmup warmup;
-    double decay_ratio = 0.2, min_ratio = 0.0;
+  struct Params : DecayParams {
+    double decay_ratio = 0.2;
     void describe(ParamVisitor& v) {
-      warmup.describe(v);
+      DecayParams::describe(v);
       v("decay_ratio", decay_ratio, "the part of all steps that decays, at the end", between(0, 1));
-      v("min_ratio", min_ratio, "the learning rate at the end, as a part of the peak",
-        between(0, 1));
     }
-    void check(const Facts& facts, Checker& c) const { warmup.check(facts, c); }
   };
   Wsd(const Params& params, const Context& context)
-      : params_(params),
-        steps_(static_cast<double>(context.steps)),
-        decay_steps_(steps_ * params.decay_ratio) {}
-  double at(Index step) const override {
-    const Warmup& warmup = params_.warmup;
-    if (warmup.rising(step)) return warmup.risen(step);
-    const double peak = warmup.learning_rate, low = peak * params_.min_ratio;
-    const double into = static_cast<double>(step) - (steps_ - decay_steps_);
-    if (into <= 0) return peak;
-    return peak + (low - peak) * std::min(1.0, into / decay_steps_);
-  }
+      : DecaySchedule(params, context),
+        decay_steps_(static_cast<double>(context.steps) * params.decay_ratio) {}
 
  private:
-  Params params_;
-  double steps_, decay_steps_;
+  double left(Index step) const override {
+    const auto ahead = static_cast<double>(steps() - step);
+    return decay_steps_ > 0 ? std::clamp(ahead / decay_steps_, 0.0, 1.0) : 1.0;
+  }
+
+  double decay_steps_;
 };
 
 const Register<Schedule, Wsd> registered{
