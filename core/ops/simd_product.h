@@ -97,33 +97,21 @@ void row_tile_product(Index rows, Index n, Index k, const T* a, Index stride, co
   if (j < n) kOne[kind](k, a, stride, b + j, ldb, c + j, ldc, add);
 }
 
-template <class T>
-struct LaneInteger {
-  using type = std::int32_t;
-};
-template <>
-struct LaneInteger<double> {
-  using type = std::int64_t;
-};
+// Lanes of (a, b) by number: a's are 0 … N − 1, b's N … 2N − 1.
+template <int S, int N, class Vector, int... l>
+void exchange_pair(Vector& a, Vector& b, std::integer_sequence<int, l...>) {
+  const Vector upper = __builtin_shufflevector(a, b, ((l & S) != 0 ? N + l - S : l)...);
+  b = __builtin_shufflevector(a, b, ((l & S) != 0 ? N + l : l + S)...);
+  a = upper;
+}
 
 // One step of a transposition in registers: exchanges the off-diagonal S × S blocks of every
 // 2S × 2S block, then those within. (Eklundh 1972)
 template <class T, int S, class Vector, int N>
 void exchange_blocks(Vector (&row)[N]) {
-  typedef typename LaneInteger<T>::type Lanes __attribute__((vector_size(sizeof(Vector))));
-  Lanes upper = {}, lower = {};
 #pragma GCC unroll 16
-  for (int l = 0; l < N; ++l) {
-    upper[l] = (l & S) != 0 ? N + l - S : l;
-    lower[l] = (l & S) != 0 ? N + l : l + S;
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < N; ++i) {
-    if ((i & S) != 0) continue;
-    const Vector a = row[i], b = row[i + S];
-    row[i] = __builtin_shuffle(a, b, upper);
-    row[i + S] = __builtin_shuffle(a, b, lower);
-  }
+  for (int i = 0; i < N; ++i)
+    if ((i & S) == 0) exchange_pair<S, N>(row[i], row[i + S], std::make_integer_sequence<int, N>{});
   if constexpr (S > 1) exchange_blocks<T, S / 2>(row);
 }
 
