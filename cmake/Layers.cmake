@@ -41,6 +41,9 @@ function(moelab_sources)
   foreach(source ${ARGN})
     if(source MATCHES "\\.k\\.cpp$")
       set_property(GLOBAL APPEND PROPERTY MOELAB_KERNELS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+      # Results stay; loops with square roots and selections become vector code.
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+                                  "-fno-math-errno;-fno-trapping-math")
     endif()
   endforeach()
 endfunction()

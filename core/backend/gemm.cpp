@@ -78,6 +78,43 @@ void gemm(const GemmArgs<T>& g) {
 template void gemm(const GemmArgs<float>&);
 template void gemm(const GemmArgs<double>&);
 
+template <class T>
+void gemm_long_sum(const Backend& backend, const GemmArgs<T>& g) {
+  const Index row_tiles = (g.m + kGemmWeightTile - 1) / kGemmWeightTile, size = g.m * g.n;
+  const Index chunks =
+      row_tiles >= kGemmEnoughTiles || g.k == 0 ? 1 : (g.k + kGemmSumChunk - 1) / kGemmSumChunk;
+  const Index chunk_terms = chunks == 1 ? g.k : kGemmSumChunk;
+  const Tensor pieces = backend.empty(DTypeOf<T>::value, {(chunks - 1) * size});  // 1, 2, …
+  parallel_items(row_tiles * chunks, [&](Index item) {
+    const Index chunk = item / row_tiles, k = chunk * chunk_terms;
+    const Index i = item % row_tiles * kGemmWeightTile;
+    GemmArgs<T> tile = g;
+    tile.m = std::min(kGemmWeightTile, g.m - i);
+    tile.k = std::min(chunk_terms, g.k - k);
+    tile.a += g.transpose_a ? k * g.lda + i : i * g.lda + k;
+    tile.b += g.transpose_b ? k : k * g.ldb;
+    if (chunk == 0) {
+      tile.c += i * g.ldc;
+    } else {
+      tile.beta = T(0);
+      tile.c = pieces.data<T>() + (chunk - 1) * size + i * g.n;
+      tile.ldc = g.n;
+    }
+    gemm_one_thread(tile);
+  });
+  if (chunks == 1) return;
+  parallel_ranges(g.m, std::max<Index>(1, kGemmSumChunk * 16 / (chunks * std::max<Index>(1, g.n))),
+                  [&](Index begin, Index end) {
+                    for (Index i = begin; i < end; ++i)
+                      for (Index c = 0; c < chunks - 1; ++c) {
+                        const T* from = pieces.data<T>() + c * size + i * g.n;
+                        for (Index j = 0; j < g.n; ++j) g.c[i * g.ldc + j] += from[j];
+                      }
+                  });
+}
+template void gemm_long_sum(const Backend&, const GemmArgs<float>&);
+template void gemm_long_sum(const Backend&, const GemmArgs<double>&);
+
 const char* gemm_library() {
   static const std::string text = [] {
     const dnnl_version_t* v = dnnl_version();

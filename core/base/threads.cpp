@@ -4,8 +4,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <mutex>
+#include <vector>
 
 #include "core/base/check.h"
 
@@ -32,6 +34,41 @@ class FirstFailure {  // of the bodies on a team; reaches the caller
   std::exception_ptr failure_;
 };
 
+// The items [0, n), cut into a contiguous share a worker.
+class Shares {
+ public:
+  Shares(std::int64_t n, int workers) : shares_(static_cast<std::size_t>(workers)) {
+    MOELAB_CHECK(n < (std::int64_t{1} << 32), "items ", n);
+    for (int w = 0; w < workers; ++w)
+      shares_[static_cast<std::size_t>(w)].range =
+          pack(static_cast<std::uint64_t>(n * w / workers),
+               static_cast<std::uint64_t>(n * (w + 1) / workers));
+  }
+  // The next item for this worker: the first of its share, else the last of another's; −1: none.
+  std::int64_t next(int worker) {
+    const std::size_t own = static_cast<std::size_t>(worker);
+    for (std::size_t i = 0; i < shares_.size(); ++i) {
+      std::atomic<std::uint64_t>& range = shares_[(own + i) % shares_.size()].range;
+      std::uint64_t seen = range.load();
+      while (true) {
+        const std::uint64_t begin = seen >> 32, end = seen & 0xFFFFFFFFu;
+        if (begin == end) break;
+        const bool mine = i == 0;
+        if (range.compare_exchange_weak(seen, mine ? pack(begin + 1, end) : pack(begin, end - 1)))
+          return static_cast<std::int64_t>(mine ? begin : end - 1);
+      }
+    }
+    return -1;
+  }
+
+ private:
+  static std::uint64_t pack(std::uint64_t begin, std::uint64_t end) { return begin << 32 | end; }
+  struct alignas(64) Share {  // a cache line each
+    std::atomic<std::uint64_t> range{0};
+  };
+  std::vector<Share> shares_;
+};
+
 }  // namespace
 
 int hardware_threads() {
@@ -49,15 +86,20 @@ void set_threads(int count) {
 
 int threads() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
 
-void run_items(std::int64_t n, const void* body, void (*call)(const void*, std::int64_t)) {
+void run_items(std::int64_t n, const void* body, void (*call)(const void*, std::int64_t, int)) {
   const int team = static_cast<int>(std::min<std::int64_t>(threads(), n));
   if (team <= 1) {
-    for (std::int64_t i = 0; i < n; ++i) call(body, i);
+    for (std::int64_t i = 0; i < n; ++i) call(body, i, 0);
     return;
   }
   FirstFailure failure;
-#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
-  for (std::int64_t i = 0; i < n; ++i) failure.keep([&] { call(body, i); });
+  Shares shares(n, team);
+#pragma omp parallel num_threads(team)
+  {
+    const int worker = omp_get_thread_num();
+    for (std::int64_t i; (i = shares.next(worker)) >= 0;)
+      failure.keep([&] { call(body, i, worker); });
+  }
   failure.rethrow();
 }
 

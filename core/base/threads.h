@@ -9,8 +9,10 @@ int hardware_threads();
 void set_threads(int threads);  // for parallel loops started by the calling thread; ≥ 1
 int threads();
 
-// body(i) for i in [0, n), each exactly once, in any order, on threads() threads. Items may differ
-// in cost: they are handed out one at a time, lowest first. Exceptions are rethrown in the caller.
+// body(i) for i in [0, n), each exactly once, in any order, on threads() threads. A thread begins
+// with its contiguous share, as in parallel_ranges, so that it finds in its caches what it wrote
+// there; items may differ in cost: who is done takes from the others' ends. Exceptions are rethrown in the caller.
+// A body(i, worker) also learns which thread runs it, in [0, threads()): for scratch memory.
 template <class Body>
 void parallel_items(std::int64_t n, const Body& body);
 

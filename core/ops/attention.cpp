@@ -10,6 +10,7 @@
 #include "core/base/threads.h"
 #include "core/ops/math.k.h"
 #include "core/ops/simd_product.h"
+#include "core/ops/worker_scratch.h"
 
 namespace moelab {
 namespace {
@@ -21,10 +22,9 @@ using simd::round_up;
 constexpr Index kQueryBlock = 4 * kTileRows;  // queries whose scores backward keeps at once
 
 template <class T>
-class Scratch {  // hands out rows × columns pieces of one block of the arena
+class Scratch {  // hands out pieces of a worker's memory
  public:
-  Scratch(const Backend& backend, Index elements)
-      : block_(backend.empty(DTypeOf<T>::value, {elements})), next_(block_.data<T>()) {}
+  explicit Scratch(T* memory) : next_(memory) {}
   T* take(Index elements) {
     T* piece = next_;
     next_ += elements;
@@ -32,7 +32,6 @@ class Scratch {  // hands out rows × columns pieces of one block of the arena
   }
 
  private:
-  Tensor block_;
   T* next_;
 };
 
@@ -167,12 +166,17 @@ void softmax_rows(const Sight& sight, Index i0, Index rows, Index begin, Index e
 }
 
 template <class T>
-void forward_head(const Backend& backend, const AttentionArgs<T>& args, const Sight& sight, Index b,
-                  Index head, T* o, T* lse) {
+Index forward_scratch(Index L, Index D) {
+  const Index lp = round_up<T>(L), dp = round_up<T>(D);
+  return D * lp + L * dp + kTileRows * (lp + dp);
+}
+
+template <class T>
+void forward_head(const AttentionArgs<T>& args, const Sight& sight, Index b, Index head,
+                  Scratch<T> scratch, T* o, T* lse) {
   const Index L = args.length, D = args.head_dim, lp = round_up<T>(L), dp = round_up<T>(D);
   const Index q_stride = args.heads * D, kv_stride = args.kv_heads * D;
   const Index kv = head / (args.heads / args.kv_heads);
-  Scratch<T> scratch(backend, D * lp + L * dp + kTileRows * (lp + dp));
   T* k_DL = scratch.take(D * lp);
   T* v_LD = scratch.take(L * dp);
   T* p = scratch.take(kTileRows * lp);
@@ -204,13 +208,13 @@ void forward_head(const Backend& backend, const AttentionArgs<T>& args, const Si
 template <class T>
 class BackwardHead {
  public:
-  BackwardHead(const Backend& backend, const AttentionArgs<T>& args, const Sight& sight, Index b,
-               Index kv)
-      : args_(args),
-        b_(b),
-        kv_(kv),
-        scratch_(backend, 2 * D * lp + 5 * L * dp + 2 * kQueryBlock * lp + kTileRows * dp),
-        sight_(sight) {
+  static Index scratch(Index length, Index head_dim) {
+    const Index lp = round_up<T>(length), dp = round_up<T>(head_dim);
+    return 2 * head_dim * lp + 5 * length * dp + 2 * kQueryBlock * lp + kTileRows * dp;
+  }
+  BackwardHead(const AttentionArgs<T>& args, const Sight& sight, Index b, Index kv,
+               Scratch<T> scratch)
+      : args_(args), b_(b), kv_(kv), scratch_(scratch), sight_(sight) {
     const Index stride = args.kv_heads * D, at = b * L * stride + kv * D;
     pack_columns(L, D, args.k + at, stride, k_DL);
     pack_columns(L, D, args.v + at, stride, v_DL);
@@ -308,9 +312,10 @@ class BackwardHead {
 template <class T>
 void attention_forward(const Backend& backend, const AttentionArgs<T>& args, T* o, T* lse) {
   const Sights sights(backend, args.batch, args.length, args.document);
-  parallel_items(args.batch * args.heads, [&](Index i) {
+  const WorkerScratch<T> space(backend, forward_scratch<T>(args.length, args.head_dim));
+  parallel_items(args.batch * args.heads, [&](Index i, int worker) {
     const Index b = i / args.heads;
-    forward_head(backend, args, sights.row(b), b, i % args.heads, o, lse);
+    forward_head(args, sights.row(b), b, i % args.heads, Scratch<T>(space.of(worker)), o, lse);
   });
 }
 
@@ -318,9 +323,11 @@ template <class T>
 void attention_backward(const Backend& backend, const AttentionArgs<T>& args, const T* o,
                         const T* lse, const T* do_, const AttentionGrads<T>& grads) {
   const Sights sights(backend, args.batch, args.length, args.document);
-  parallel_items(args.batch * args.kv_heads, [&](Index i) {
+  const WorkerScratch<T> space(backend, BackwardHead<T>::scratch(args.length, args.head_dim));
+  parallel_items(args.batch * args.kv_heads, [&](Index i, int worker) {
     const Index b = i / args.kv_heads;
-    BackwardHead<T>(backend, args, sights.row(b), b, i % args.kv_heads).run(o, lse, do_, grads);
+    BackwardHead<T>(args, sights.row(b), b, i % args.kv_heads, Scratch<T>(space.of(worker)))
+        .run(o, lse, do_, grads);
   });
 }
 

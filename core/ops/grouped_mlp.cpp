@@ -6,6 +6,7 @@
 #include "core/ops/grouped.h"
 #include "core/ops/inverse_index.h"
 #include "core/ops/permute.k.h"
+#include "core/ops/worker_scratch.h"
 
 namespace moelab {
 namespace {
@@ -84,11 +85,11 @@ template <class T>
 void grouped_mlp_forward(const Backend& backend, const GroupedMlpArgs<T>& args, T* h_RG, T* y_RH) {
   const Index H = args.hidden, F = args.width, G = args.up_width;
   const auto tiles = group_row_tiles(args.groups, args.offset_e1);
-  parallel_items(static_cast<Index>(tiles.size()), [&](Index i) {
+  const WorkerScratch<T> space(backend, kGroupRowTile * (H + F + G));
+  parallel_items(static_cast<Index>(tiles.size()), [&](Index i, int worker) {
     const RowTile& tile = tiles[static_cast<std::size_t>(i)];
     const Index n = tile.rows(), e = tile.group;
-    const Tensor space = scratch<T>(backend, kGroupRowTile * (H + F + G));
-    T* a = space.data<T>();
+    T* a = space.of(worker);
     T* x = a + kGroupRowTile * F;
     T* h = h_RG ? h_RG + tile.begin * G : x + kGroupRowTile * H;
     const T* input = x;

@@ -75,4 +75,44 @@ MOELAB_HD inline float fast_tanh(float x) {
 }
 MOELAB_HD inline double fast_tanh(double x) { return std::tanh(x); }
 
+// log(1 + x) for 0 ≤ x ≤ 1: 2·atanh(x / (2 + x)), whose series has run out at (1/9)^terms.
+MOELAB_HD inline float fast_log1p(float x) {
+  const float z = x / (2.0f + x), s = z * z;
+  float p = 1.0f / 17.0f;
+  p = p * s + 1.0f / 15.0f;
+  p = p * s + 1.0f / 13.0f;
+  p = p * s + 1.0f / 11.0f;
+  p = p * s + 1.0f / 9.0f;
+  p = p * s + 1.0f / 7.0f;
+  p = p * s + 1.0f / 5.0f;
+  p = p * s + 1.0f / 3.0f;
+  return 2.0f * (z + z * (s * p));
+}
+MOELAB_HD inline double fast_log1p(double x) {
+  const double z = x / (2.0 + x), s = z * z;
+  double p = 1.0 / 33.0;
+  p = p * s + 1.0 / 31.0;
+  p = p * s + 1.0 / 29.0;
+  p = p * s + 1.0 / 27.0;
+  p = p * s + 1.0 / 25.0;
+  p = p * s + 1.0 / 23.0;
+  p = p * s + 1.0 / 21.0;
+  p = p * s + 1.0 / 19.0;
+  p = p * s + 1.0 / 17.0;
+  p = p * s + 1.0 / 15.0;
+  p = p * s + 1.0 / 13.0;
+  p = p * s + 1.0 / 11.0;
+  p = p * s + 1.0 / 9.0;
+  p = p * s + 1.0 / 7.0;
+  p = p * s + 1.0 / 5.0;
+  p = p * s + 1.0 / 3.0;
+  return 2.0 * (z + z * (s * p));
+}
+
+// log(1 + e^x)
+template <class T>
+MOELAB_HD inline T fast_softplus(T x) {
+  return (x > T(0) ? x : T(0)) + fast_log1p(fast_exp(x > T(0) ? -x : x));
+}
+
 }  // namespace moelab::MOELAB_KERNELS

@@ -19,19 +19,27 @@ void rms_norm_forward(Index rows, Index width, const T* x_TD, const T* w_D, T ep
 
 // dx = r·w·dy − x · r³/D · Σ w·dy·x
 template <class T>
-void rms_norm_backward_input(Index rows, Index width, const T* dy_TD, const T* x_TD, const T* w_D,
-                             const T* r_T, bool accumulate, T* dx_TD) {
-  for_each_row(rows, width, [=] MOELAB_HD(Team team, Index t) {
-    const T* x = x_TD + t * width;
-    const T* dy = dy_TD + t * width;
-    T* dx = dx_TD + t * width;
-    const T r = r_T[t];
-    const T dot = team.sum(width, T(0), [=](Index i) { return w_D[i] * dy[i] * x[i]; });
-    const T c = dot * r * r * r / static_cast<T>(width);
-    if (accumulate)
-      team.each(width, [=](Index i) { dx[i] += r * w_D[i] * dy[i] - c * x[i]; });
-    else
-      team.each(width, [=](Index i) { dx[i] = r * w_D[i] * dy[i] - c * x[i]; });
+void rms_norm_backward(Index rows, Index width, const T* dy_TD, const T* x_TD, const T* w_D,
+                       const T* r_T, bool accumulate, T* dx_TD, T* partial_CD) {
+  const Index chunks = rms_norm_chunks(rows);
+  for_each_row(chunks, 2 * kRmsNormChunk * width, [=] MOELAB_HD(Team team, Index chunk) {
+    T* dw = partial_CD ? partial_CD + chunk * width : nullptr;
+    if (dw) team.each(width, [=](Index i) { dw[i] = T(0); });
+    const Index end = rows < (chunk + 1) * kRmsNormChunk ? rows : (chunk + 1) * kRmsNormChunk;
+    for (Index t = chunk * kRmsNormChunk; t < end; ++t) {
+      const T* x = x_TD + t * width;
+      const T* dy = dy_TD + t * width;
+      const T r = r_T[t];
+      if (dw) team.each(width, [=](Index i) { dw[i] += dy[i] * x[i] * r; });
+      if (!dx_TD) continue;
+      T* dx = dx_TD + t * width;
+      const T dot = team.sum(width, T(0), [=](Index i) { return w_D[i] * dy[i] * x[i]; });
+      const T c = dot * r * r * r / static_cast<T>(width);
+      if (accumulate)
+        team.each(width, [=](Index i) { dx[i] += r * w_D[i] * dy[i] - c * x[i]; });
+      else
+        team.each(width, [=](Index i) { dx[i] = r * w_D[i] * dy[i] - c * x[i]; });
+    }
   });
 }
 
@@ -91,8 +99,8 @@ void norm_backward_weight(Index rows, Index width, const T* dy_TD, const T* x_TD
 }
 
 template void rms_norm_forward(Index, Index, const float*, const float*, float, float*, float*);
-template void rms_norm_backward_input(Index, Index, const float*, const float*, const float*,
-                                      const float*, bool, float*);
+template void rms_norm_backward(Index, Index, const float*, const float*, const float*,
+                                const float*, bool, float*, float*);
 template void layer_norm_forward(Index, Index, const float*, const float*, const float*, float,
                                  float*, float*, float*);
 template void layer_norm_backward_input(Index, Index, const float*, const float*, const float*,
@@ -101,8 +109,8 @@ template void norm_backward_weight(Index, Index, const float*, const float*, con
                                    const float*, bool, float*);
 template void rms_norm_forward(Index, Index, const double*, const double*, double, double*,
                                double*);
-template void rms_norm_backward_input(Index, Index, const double*, const double*, const double*,
-                                      const double*, bool, double*);
+template void rms_norm_backward(Index, Index, const double*, const double*, const double*,
+                                const double*, bool, double*, double*);
 template void layer_norm_forward(Index, Index, const double*, const double*, const double*, double,
                                  double*, double*, double*);
 template void layer_norm_backward_input(Index, Index, const double*, const double*, const double*,

@@ -7,9 +7,13 @@ namespace moelab::MOELAB_KERNELS {
 
 template <class T>
 void rms_norm_forward(Index rows, Index width, const T* x_TD, const T* w_D, T eps, T* y_TD, T* r_T);
+// One pass for both gradients. partial_CD, of rms_norm_chunks(rows) rows, gets dw of each chunk of
+// rows: dw is their sum. dx and partial may be null: not wanted.
+constexpr Index kRmsNormChunk = 64;
+constexpr Index rms_norm_chunks(Index rows) { return (rows + kRmsNormChunk - 1) / kRmsNormChunk; }
 template <class T>
-void rms_norm_backward_input(Index rows, Index width, const T* dy_TD, const T* x_TD, const T* w_D,
-                             const T* r_T, bool accumulate, T* dx_TD);
+void rms_norm_backward(Index rows, Index width, const T* dy_TD, const T* x_TD, const T* w_D,
+                       const T* r_T, bool accumulate, T* dx_TD, T* partial_CD);
 
 template <class T>
 void layer_norm_forward(Index rows, Index width, const T* x_TD, const T* w_D, const T* b_D, T eps,

@@ -21,7 +21,7 @@ void rope_table(Index rows, Index head_dim, double theta, const std::int32_t* po
 
 template <class T>
 void rope_turn(Index tokens, Index heads, Index head_dim, const T* x, const T* table_PD,
-               const std::int32_t* table_row_T, T direction, bool accumulate, T* y) {
+               const std::int32_t* table_row_T, T direction, T* y) {
   const Index half = head_dim / 2, width = heads * head_dim;
   for_each_row(tokens, width, [=] MOELAB_HD(Team team, Index t) {
     const T* cosine = table_PD + (table_row_T ? table_row_T[t] : t) * head_dim;
@@ -31,19 +31,11 @@ void rope_turn(Index tokens, Index heads, Index head_dim, const T* x, const T* t
       const T* high = low + half;
       T* out_low = y + t * width + n * head_dim;
       T* out_high = out_low + half;
-      if (accumulate) {
-        team.each(half, [=](Index j) {
-          const T s = direction * sine[j], l = low[j], h = high[j];
-          out_low[j] += l * cosine[j] - h * s;
-          out_high[j] += h * cosine[j] + l * s;
-        });
-      } else {
-        team.each(half, [=](Index j) {
-          const T s = direction * sine[j], l = low[j], h = high[j];
-          out_low[j] = l * cosine[j] - h * s;
-          out_high[j] = h * cosine[j] + l * s;
-        });
-      }
+      team.each(half, [=](Index j) {
+        const T s = direction * sine[j], l = low[j], h = high[j];
+        out_low[j] = l * cosine[j] - h * s;
+        out_high[j] = h * cosine[j] + l * s;
+      });
     }
   });
 }
@@ -51,8 +43,8 @@ void rope_turn(Index tokens, Index heads, Index head_dim, const T* x, const T* t
 template void rope_table<float>(Index, Index, double, const std::int32_t*, float*);
 template void rope_table<double>(Index, Index, double, const std::int32_t*, double*);
 template void rope_turn<float>(Index, Index, Index, const float*, const float*, const std::int32_t*,
-                               float, bool, float*);
+                               float, float*);
 template void rope_turn<double>(Index, Index, Index, const double*, const double*,
-                                const std::int32_t*, double, bool, double*);
+                                const std::int32_t*, double, double*);
 
 }  // namespace moelab::MOELAB_KERNELS

@@ -15,9 +15,9 @@ void rope_table(Index rows, Index head_dim, double theta, const std::int32_t* po
                 T* table_PD);
 
 // y_TND = x_TND turned by table row table_row_T[t] (null: row t), times +1 or −1 (direction) in the
-// angle; y (+)= if accumulate.
+// angle; y may be x.
 template <class T>
 void rope_turn(Index tokens, Index heads, Index head_dim, const T* x, const T* table_PD,
-               const std::int32_t* table_row_T, T direction, bool accumulate, T* y);
+               const std::int32_t* table_row_T, T direction, T* y);
 
 }  // namespace moelab::MOELAB_KERNELS

@@ -13,19 +13,15 @@ namespace {
 constexpr double kTiny = 1e-20;  // Megatron's guard of normalising sums
 
 template <class T>
-MOELAB_HD inline T softplus(T x) {
-  return (x > T(0) ? x : T(0)) + std::log1p(fast_exp(x > T(0) ? -x : x));
-}
-template <class T>
 MOELAB_HD inline T raw_score(ScoreKind kind, T logit) {
-  return kind == ScoreKind::sigmoid ? fast_sigmoid(logit) : std::sqrt(softplus(logit));
+  return kind == ScoreKind::sigmoid ? fast_sigmoid(logit) : std::sqrt(fast_softplus(logit));
 }
 // d raw_score / d logit. Of √softplus it is σ/(2√softplus), which tends to 0 where both underflow.
 template <class T>
 MOELAB_HD inline T raw_slope(ScoreKind kind, T logit) {
   const T s = fast_sigmoid(logit);
   if (kind == ScoreKind::sigmoid) return s * fast_sigmoid(-logit);
-  const T root = std::sqrt(softplus(logit));
+  const T root = std::sqrt(fast_softplus(logit));
   return root > T(0) ? s / (T(2) * root) : T(0);
 }
 
@@ -43,7 +39,7 @@ MOELAB_HD inline T raw_scores(const Team& team, Index experts, ScoreKind kind, c
   if (kind == ScoreKind::sigmoid)
     team.each(experts, [=](Index e) { s[e] = fast_sigmoid(l[e]); });
   else
-    team.each(experts, [=](Index e) { s[e] = raw_score(kind, l[e]); });
+    team.each(experts, [=](Index e) { s[e] = raw_score(ScoreKind::sqrtsoftplus, l[e]); });
   return team.sum(experts, T(0), [=](Index e) { return s[e]; });
 }
 
@@ -184,9 +180,12 @@ MOELAB_HD inline void scores_gradient(const Team& team, Index experts, ScoreKind
     });
     return;
   }
-  const T inverse =
-      T(1) / team.sum(experts, T(kTiny), [=](Index e) { return raw_score(kind, l[e]); });
-  team.each(experts, [=](Index e) { dl[e] += (dn[e] - dot) * inverse * raw_slope(kind, l[e]); });
+  const T inverse = T(1) / team.sum(experts, T(kTiny), [=](Index e) {
+    return raw_score(ScoreKind::sqrtsoftplus, l[e]);
+  });
+  team.each(experts, [=](Index e) {
+    dl[e] += (dn[e] - dot) * inverse * raw_slope(ScoreKind::sqrtsoftplus, l[e]);
+  });
 }
 
 // Adds dl of the weights.

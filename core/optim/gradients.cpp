@@ -12,23 +12,37 @@ namespace {
 
 constexpr Index kChunk = 4096;  // elements of one partial sum: fixed, whatever the threads
 
-// Σ x² in f64: chunks in order, so that the number of threads cannot change it.
 template <class T>
 double square_sum(const T* x, Index n) {
-  const Index chunks = (n + kChunk - 1) / kChunk;
-  std::vector<double> partial(static_cast<std::size_t>(chunks));
-  parallel_ranges(chunks, 16, [&](Index begin, Index end) {
-    for (Index c = begin; c < end; ++c) {
-      double sum = 0;
-      const Index last = std::min(n, (c + 1) * kChunk);
+  double sum = 0;
 #pragma omp simd reduction(+ : sum)
-      for (Index i = c * kChunk; i < last; ++i) sum += double(x[i]) * double(x[i]);
-      partial[static_cast<std::size_t>(c)] = sum;
+  for (Index i = 0; i < n; ++i) sum += double(x[i]) * double(x[i]);
+  return sum;
+}
+
+// Σ x² of every tensor, in f64: chunks in order, so that the number of threads cannot change it.
+std::vector<double> square_sums(const std::vector<Tensor>& tensors) {
+  struct Chunk {
+    std::size_t tensor = 0;
+    Index begin = 0;
+    double sum = 0;
+  };
+  std::vector<Chunk> chunks;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    for (Index at = 0; at < tensors[i].numel(); at += kChunk) chunks.push_back({i, at});
+  parallel_ranges(static_cast<Index>(chunks.size()), 16, [&](Index begin, Index end) {
+    for (Index c = begin; c < end; ++c) {
+      Chunk& chunk = chunks[static_cast<std::size_t>(c)];
+      const Tensor& tensor = tensors[chunk.tensor];
+      const Index n = std::min(kChunk, tensor.numel() - chunk.begin);
+      chunk.sum = dispatch_real(tensor.dtype(), "gradient norm", [&](auto zero) {
+        return square_sum(tensor.data<decltype(zero)>() + chunk.begin, n);
+      });
     }
   });
-  double total = 0;
-  for (const double sum : partial) total += sum;
-  return total;
+  std::vector<double> out(tensors.size());
+  for (const Chunk& chunk : chunks) out[chunk.tensor] += chunk.sum;
+  return out;
 }
 
 }  // namespace
@@ -73,25 +87,17 @@ void Gradients::reduce() {
   for (Pending& pending : in_flight) pending.wait();
 }
 
-void Gradients::sum_squares(const Parameter& parameter, double* out) const {
-  for (const Tensor& piece : parameter.split(parameter.grad))
-    *out++ = dispatch_real(piece.dtype(), "gradient norm", [&](auto zero) {
-      using T = decltype(zero);
-      return square_sum(piece.data<T>(), piece.numel());
-    });
-}
-
 double Gradients::norm() {
-  std::vector<double> dense(dense_pieces_);
-  const auto count = static_cast<Index>(expert_pieces_);
-  const Tensor own = backend_->zeros(DType::f64, {std::max<Index>(1, count)});
-  std::size_t next_dense = 0, next_expert = 0;
+  std::vector<Tensor> dense_gradients, expert_gradients;
   for (const Parameter* parameter : parameters_) {
     const bool expert = parameter->placement == Placement::expert;
-    std::size_t& next = expert ? next_expert : next_dense;
-    sum_squares(*parameter, (expert ? own.data<double>() : dense.data()) + next);
-    next += parameter->pieces.size();
+    for (Tensor& piece : parameter->split(parameter->grad))
+      (expert ? expert_gradients : dense_gradients).push_back(std::move(piece));
   }
+  const std::vector<double> dense = square_sums(dense_gradients);
+  const auto count = static_cast<Index>(expert_pieces_);
+  const Tensor own = backend_->empty(DType::f64, {std::max<Index>(1, count)});
+  std::ranges::copy(square_sums(expert_gradients), own.data<double>());
   const Index peers = ep_ ? ep_->size() : 1;
   Tensor all = own;
   if (peers > 1 && count > 0) {

@@ -31,7 +31,6 @@ class Gradients {
     bool expert = false;
     std::size_t at = 0;  // in dense_ or in the gathered expert sums
   };
-  void sum_squares(const Parameter& parameter, double* out) const;
 
   std::vector<Parameter*> parameters_;
   std::shared_ptr<Backend> backend_;

@@ -15,6 +15,12 @@ using namespace moelab;
 namespace {
 
 template <class T>
+void long_sum(const GemmArgs<T>& args) {
+  static const std::shared_ptr<Backend> backend = Backend::cpu();
+  gemm_long_sum(*backend, args);
+}
+
+template <class T>
 struct Problem {
   GemmArgs<T> args;
   std::vector<T> a, b, c;
@@ -70,8 +76,9 @@ struct Problem {
 
 TEST_CASE_TEMPLATE("products of odd shapes, all transposes and betas equal the definition", T,
                    float, double) {
-  const Index shapes[][3] = {{1, 1, 1},    {3, 5, 7},       {6, 16, 4}, {129, 33, 65},
-                             {17, 300, 9}, {131, 257, 300}, {0, 3, 2},  {4, 5, 0}};
+  const Index shapes[][3] = {{1, 1, 1},    {3, 5, 7},       {6, 16, 4},  {129, 33, 65},
+                             {17, 300, 9}, {131, 257, 300}, {0, 3, 2},   {4, 5, 0},
+                             {5, 3, 2500}, {1030, 2, 1100}, {5, 0, 2500}};
   for (const auto& mnk : shapes)
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
@@ -81,6 +88,7 @@ TEST_CASE_TEMPLATE("products of odd shapes, all transposes and betas equal the d
           const Problem<T> p(mnk[0], mnk[1], mnk[2], ta, tb, beta == T(1) ? T(1) : T(1.5), beta);
           CHECK(p.worst(p.run(gemm<T>)) < 8);
           CHECK(p.worst(p.run(gemm_one_thread<T>)) < 8);
+          CHECK(p.worst(p.run(long_sum<T>)) < 8);
         }
 }
 
@@ -90,10 +98,11 @@ TEST_CASE_TEMPLATE("the number of threads changes no bit of a product", T, float
   for (const auto& [m, n, k] : shapes) {
     const Problem<T> p(m, n, k, false, true, T(1), T(1));
     set_threads(1);
-    const std::vector<T> one = p.run(gemm<T>);
+    const std::vector<T> one = p.run(gemm<T>), one_long = p.run(long_sum<T>);
     for (const int count : {2, 4}) {
       set_threads(count);
       CHECK(p.run(gemm<T>) == one);
+      CHECK(p.run(long_sum<T>) == one_long);
     }
   }
   set_threads(before);

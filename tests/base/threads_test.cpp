@@ -31,7 +31,14 @@ TEST_CASE("every item and every index is visited exactly once") {
     parallel_ranges(1001, 10, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) ++indices[static_cast<std::size_t>(i)];
     });
-    for (const auto& n : items) CHECK(n == 1);
+    std::vector<std::atomic<int>> busy(static_cast<std::size_t>(count));
+    parallel_items(37, [&](std::int64_t i, int worker) {
+      auto& own = busy.at(static_cast<std::size_t>(worker));
+      if (own++ != 0) FAIL("two items at once with the same worker");
+      ++items[static_cast<std::size_t>(i)];
+      --own;
+    });
+    for (const auto& n : items) CHECK(n == 2);
     for (const auto& n : indices) CHECK(n == 1);
     parallel_items(0, [](std::int64_t) { FAIL("no item exists"); });
   }

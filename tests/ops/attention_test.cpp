@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 #include "core/autograd/functions.h"
+#include "core/base/threads.h"
 #include "tests/support/tolerance.h"
 
 using namespace moelab;
@@ -80,6 +81,30 @@ TEST_CASE("attention equals its definition") {
   SUBCASE("one document") { compare(shape, one); }
   SUBCASE("packed documents") { compare(shape, packed); }
   SUBCASE("interleaved documents") { compare(shape, mixed); }
+}
+
+TEST_CASE("attention asks the arena for the same memory in every pass, on any number of threads") {
+  const auto backend = Backend::cpu();
+  const AttentionShape shape{3, 37, 4, 2, 6, 0};
+  const Tensor q = random(*backend, {111, 24}, "q"), kv = random(*backend, {111, 12}, "kv");
+  const auto pass = [&] {
+    Tape tape(*backend);
+    const Variable o =
+        attention(tape, tape.input(q), tape.input(kv), tape.input(kv), shape, Tensor{});
+    tape.seed(o, 1.0);
+    tape.backward();
+  };
+  const int before = threads();
+  for (const int count : {1, 2, 5}) {
+    CAPTURE(count);
+    set_threads(count);
+    pass();
+    const ArenaCounters warm = backend->arena().counters();
+    for (int i = 0; i < 20; ++i) pass();
+    CHECK(backend->arena().counters().system_allocations == warm.system_allocations);
+    CHECK(backend->arena().counters().peak_bytes == warm.peak_bytes);
+  }
+  set_threads(before);
 }
 
 TEST_CASE("rope turns pairs (j, j + D/2) by position · theta^(-2j/D)") {

@@ -30,6 +30,10 @@ double worst_ulp(double low, double high, const F& f, const Exact& exact) {
 
 const auto exp_l = [](long double x) { return std::exp(x); };
 const auto sigmoid_l = [](long double x) { return 1 / (1 + std::exp(-x)); };
+const auto log1p_l = [](long double x) { return std::log1p(x); };
+const auto softplus_l = [](long double x) {
+  return std::max(x, 0.0L) + std::log1p(std::exp(-std::abs(x)));
+};
 const auto tanh_l = [](long double x) { return std::tanh(x); };
 
 }  // namespace
@@ -51,6 +55,20 @@ TEST_CASE("fast_exp, fast_sigmoid and fast_tanh are accurate") {
             -9, 9, [](double x) { return fast_tanh(x); }, tanh_l) < 4);
 }
 
+TEST_CASE("fast_log1p and fast_softplus are accurate") {
+  for (const double high : {1.0, 1e-3, 1e-30}) {
+    CAPTURE(high);
+    CHECK(worst_ulp<float>(
+              0, high, [](float x) { return fast_log1p(x); }, log1p_l) < 2);
+    CHECK(worst_ulp<double>(
+              0, high, [](double x) { return fast_log1p(x); }, log1p_l) < 4);
+  }
+  CHECK(worst_ulp<float>(
+            -80, 80, [](float x) { return fast_softplus(x); }, softplus_l) < 4);
+  CHECK(worst_ulp<double>(
+            -80, 80, [](double x) { return fast_softplus(x); }, softplus_l) < 4);
+}
+
 TEST_CASE_TEMPLATE("the ends of the range are exact", T, float, double) {
   constexpr T kInf = std::numeric_limits<T>::infinity();
   CHECK(fast_exp(T(0)) == T(1));
@@ -61,6 +79,10 @@ TEST_CASE_TEMPLATE("the ends of the range are exact", T, float, double) {
   CHECK(std::isnan(fast_exp(std::numeric_limits<T>::quiet_NaN())));
   CHECK(fast_sigmoid(-kInf) == T(0));
   CHECK(fast_sigmoid(kInf) == T(1));
+  CHECK(fast_log1p(T(0)) == T(0));
+  CHECK(fast_softplus(kInf) == kInf);
+  CHECK(fast_softplus(-kInf) == T(0));
+  CHECK(std::isnan(fast_softplus(std::numeric_limits<T>::quiet_NaN())));
   CHECK(fast_tanh(T(0)) == T(0));
   CHECK(fast_tanh(kInf) == T(1));
   CHECK(fast_tanh(-kInf) == T(-1));

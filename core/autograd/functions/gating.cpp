@@ -74,7 +74,7 @@ void backward(Tape& tape, const Saved& s) {
       args.b = wide.template data<T>();
       args.beta = accumulate ? T(1) : T(0);
       args.c = into;
-      gemm(args);
+      args.transpose_a ? gemm_long_sum(backend, args) : gemm(args);
     };
   };
   args.m = tokens;

@@ -39,19 +39,19 @@ void backward_input(const Tensor& dy, const Tensor& w, const Grad& dx) {
 }
 
 template <class T>
-void backward_weight(const Tensor& dy, const Tensor& x, const Grad& dw) {
+void backward_weight(const Backend& backend, const Tensor& dy, const Tensor& x, const Grad& dw) {
   const Index rows = dy.size(0), out = dy.size(1), in = x.size(1);
-  gemm<T>({.transpose_a = true,
-           .m = out,
-           .n = in,
-           .k = rows,
-           .a = dy.data<T>(),
-           .lda = out,
-           .b = x.data<T>(),
-           .ldb = in,
-           .beta = static_cast<T>(dw.beta()),
-           .c = dw.into.data<T>(),
-           .ldc = in});
+  gemm_long_sum<T>(backend, {.transpose_a = true,
+                             .m = out,
+                             .n = in,
+                             .k = rows,
+                             .a = dy.data<T>(),
+                             .lda = out,
+                             .b = x.data<T>(),
+                             .ldb = in,
+                             .beta = static_cast<T>(dw.beta()),
+                             .c = dw.into.data<T>(),
+                             .ldc = in});
 }
 
 }  // namespace
@@ -76,7 +76,8 @@ Variable linear(Tape& tape, const Variable& x_TH, const Variable& w_FH, const Va
               const Tensor dy = t.grad(dy_slot);
               dispatch_real(dtype, "linear", [&]<class T>(T) {
                 if (const Grad dx = t.grad_of(dx_slot)) backward_input<T>(dy, w_saved, dx);
-                if (const Grad dw = t.grad_of(dw_slot)) backward_weight<T>(dy, x_saved, dw);
+                if (const Grad dw = t.grad_of(dw_slot))
+                  backward_weight<T>(t.backend(), dy, x_saved, dw);
                 if (const Grad db = t.grad_of(db_slot))
                   cpu_kernels::column_sums(dy.size(0), dy.size(1), dy.data<T>(), db.accumulate,
                                            db.into.data<T>());

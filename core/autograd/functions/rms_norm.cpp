@@ -1,4 +1,5 @@
 #include "core/autograd/functions.h"
+#include "core/ops/linear.k.h"
 #include "core/ops/norm.k.h"
 
 namespace moelab {
@@ -23,14 +24,19 @@ Variable rms_norm(Tape& tape, const Variable& x_TD, const Variable& w_D, double 
              dtype](Tape& t) {
               const Tensor dy = t.grad(dy_slot);
               dispatch_real(dtype, "rms_norm", [&]<class T>(T) {
+                const Index chunks = cpu_kernels::rms_norm_chunks(rows);
+                Tensor partial;
+                if (dw_slot.needs_grad()) partial = t.backend().empty(dtype, {chunks, width});
+                {
+                  const Grad dx = t.grad_of(dx_slot);
+                  cpu_kernels::rms_norm_backward<T>(rows, width, dy.data<T>(), x.data<T>(),
+                                                    w.data<T>(), r.data<T>(), dx.accumulate,
+                                                    dx ? dx.into.data<T>() : nullptr,
+                                                    partial ? partial.data<T>() : nullptr);
+                }
                 if (const Grad dw = t.grad_of(dw_slot))
-                  cpu_kernels::norm_backward_weight<T>(rows, width, dy.data<T>(), x.data<T>(),
-                                                       nullptr, r.data<T>(), dw.accumulate,
-                                                       dw.into.data<T>());
-                if (const Grad dx = t.grad_of(dx_slot))
-                  cpu_kernels::rms_norm_backward_input(rows, width, dy.data<T>(), x.data<T>(),
-                                                       w.data<T>(), r.data<T>(), dx.accumulate,
-                                                       dx.into.data<T>());
+                  cpu_kernels::column_sums(chunks, width, partial.data<T>(), dw.accumulate,
+                                           dw.into.data<T>());
               });
             });
   return y;

@@ -29,12 +29,11 @@ Table make_table(const Backend& backend, DType dtype, Index head_dim, double the
   return out;
 }
 
-void turn(const Tensor& x, Index heads, const Table& table, double direction, bool accumulate,
-          const Tensor& y) {
+void turn(const Tensor& x, Index heads, const Table& table, double direction, const Tensor& y) {
   const std::int32_t* row = table.row_T ? table.row_T.data<std::int32_t>() : nullptr;
   dispatch_real(x.dtype(), "rope", [&]<class T>(T) {
     cpu_kernels::rope_turn<T>(x.size(0), heads, x.size(1) / heads, x.data<T>(),
-                              table.table_PD.data<T>(), row, static_cast<T>(direction), accumulate,
+                              table.table_PD.data<T>(), row, static_cast<T>(direction),
                               y.data<T>());
   });
 }
@@ -50,11 +49,12 @@ Variable rope(Tape& tape, const Variable& x, Index heads, double theta, const Te
                x.value.shape().text());
   const Table table = make_table(tape.backend(), x.value.dtype(), head_dim, theta, position_T);
   const Variable y = tape.output(tape.backend().empty_like(x.value), {&x});
-  turn(x.value, heads, table, 1.0, false, y.value);
+  turn(x.value, heads, table, 1.0, y.value);
   if (y.needs_grad())
     tape.step("rope", {y.slot()}, [table, heads, x = x.slot(), y = y.slot()](Tape& t) {
-      const Tensor dy = t.grad(y);
-      if (const Grad g = t.grad_of(x)) turn(dy, heads, table, -1.0, g.accumulate, g.into);
+      const Tensor dy = t.grad(y);  // nobody needs it after this step
+      turn(dy, heads, table, -1.0, dy);
+      t.give(x, dy);
     });
   return y;
 }
