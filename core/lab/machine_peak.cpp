@@ -25,6 +25,7 @@ template <class T, int kBytes, int kSums>
 #pragma GCC unroll 16
     for (int i = 0; i < kSums; ++i) sum[i] = sum[i] * factor + term;
   }
+#pragma GCC unroll 16
   for (int i = 0; i < kSums; ++i) *sink += sum[i][0];
   return 2.0 * kLanes * kSums * static_cast<double>(rounds);
 }
