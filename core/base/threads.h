@@ -10,8 +10,8 @@ void set_threads(int threads);  // for parallel loops started by the calling thr
 int threads();
 
 // body(i) for i in [0, n), each exactly once, in any order, on threads() threads. A thread begins
-// with its contiguous share, as in parallel_ranges, so that it finds in its caches what it wrote
-// there; items may differ in cost: who is done takes from the others' ends. Exceptions are rethrown in the caller.
+// with its contiguous share, as in parallel_ranges: what it wrote there is in its caches. Items may
+// differ in cost: who is done takes from the others' ends. Exceptions are rethrown in the caller.
 // A body(i, worker) also learns which thread runs it, in [0, threads()): for scratch memory.
 template <class Body>
 void parallel_items(std::int64_t n, const Body& body);
