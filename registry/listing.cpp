@@ -31,18 +31,22 @@ std::string cell(std::string_view text) {
 
 std::string code(const std::string& text) { return text.empty() ? "" : str("`", cell(text), "`"); }
 
-std::string member_markdown(const EntryBase& entry) {
-  std::string out = str("\n### ", entry.name, "\n\n", entry.summary, "\n");
-  const std::vector<ParameterInfo> rows = parameters_of(entry);
-  if (rows.empty()) return out + "\nNo parameters.\n";
-  out += "\n| parameter | type | default | range | |\n|---|---|---|---|---|\n";
+std::string table_markdown(const std::vector<ParameterInfo>& rows, std::string_view page) {
+  std::string out = "\n| parameter | type | default | range | |\n|---|---|---|---|---|\n";
   for (const ParameterInfo& row : rows) {
-    const std::string range =
-        row.family.empty() ? cell(row.range()) : str("[", row.family, "](#", row.family, ")");
+    const std::string range = row.family.empty()
+                                  ? cell(row.range())
+                                  : str("[", row.family, "](", page, "#", row.family, ")");
     out += str("| `", row.key, "` | ", row.type, " | ", code(row.initial), " | ", range, " | ",
                cell(row.doc), " |\n");
   }
   return out;
+}
+
+std::string member_markdown(const EntryBase& entry) {
+  const std::string out = str("\n### ", entry.name, "\n\n", entry.summary, "\n");
+  const std::vector<ParameterInfo> rows = parameters_of(entry);
+  return out + (rows.empty() ? "\nNo parameters.\n" : table_markdown(rows, ""));
 }
 
 }  // namespace
@@ -86,6 +90,11 @@ std::string components_markdown() {
     for (const EntryBase* entry : family->members()) out += member_markdown(*entry);
   }
   return out;
+}
+
+std::string parameters_markdown(const std::function<void(ParamVisitor&)>& describe,
+                                std::string_view page) {
+  return table_markdown(parameters_of(describe), page);
 }
 
 }  // namespace moelab

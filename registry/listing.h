@@ -1,7 +1,10 @@
 // The registered components as text, Markdown and JSON: all from the one describe().
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
+
+#include "registry/params.h"
 
 namespace moelab {
 
@@ -12,5 +15,8 @@ std::string components_json();                                               // 
 std::string family_json(std::string_view family);
 std::string component_json(std::string_view family, std::string_view name);
 std::string components_markdown();  // docs/components.md
+// A table of everything that `describe` visits; components refer to `page`.
+std::string parameters_markdown(const std::function<void(ParamVisitor&)>& describe,
+                                std::string_view page);
 
 }  // namespace moelab

@@ -10,7 +10,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json parameter(const ParameterInfo& row) {
-  Json out{{"name", row.key}, {"type", row.type}, {"default", row.initial}, {"doc", row.doc}};
+  Json out{{"name", row.key}, {"type", row.type}, {"doc", row.doc}};
+  // Defaults are numbers, words and arrays in TOML, and read the same as JSON.
+  if (!row.initial.empty()) out["default"] = Json::parse(row.initial);
   if (row.rule.least) out[row.rule.open_least ? "greater_than" : "at_least"] = *row.rule.least;
   if (row.rule.most) out[row.rule.open_most ? "less_than" : "at_most"] = *row.rule.most;
   if (!row.choices.empty()) out["choices"] = row.choices;

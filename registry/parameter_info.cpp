@@ -92,9 +92,13 @@ std::string ParameterInfo::range() const {
 }
 
 std::vector<ParameterInfo> parameters_of(const EntryBase& entry) {
-  Describer describer;
   const std::shared_ptr<void> params = entry.default_params();
-  entry.describe(params.get(), describer);
+  return parameters_of([&](ParamVisitor& v) { entry.describe(params.get(), v); });
+}
+
+std::vector<ParameterInfo> parameters_of(const std::function<void(ParamVisitor&)>& describe) {
+  Describer describer;
+  describe(describer);
   return std::move(describer.rows);
 }
 

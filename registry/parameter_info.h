@@ -1,5 +1,6 @@
 // A member's parameters as rows, for the listings: what describe() says, with the defaults.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct ParameterInfo {
 };
 
 std::vector<ParameterInfo> parameters_of(const EntryBase& entry);
+std::vector<ParameterInfo> parameters_of(const std::function<void(ParamVisitor&)>& describe);
 
 // Both throw Error(usage) with the nearest name.
 const FamilyRegistry& family_named(std::string_view family);

@@ -45,15 +45,22 @@ std::string unknown_option(const Verb& verb, std::string given) {
   return text;
 }
 
+// Characters, not bytes: every byte of UTF-8 that does not go on with a character begins one.
+std::size_t width_of(const std::string& line) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(line, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 void pad_to(std::string& line, std::size_t column) {
-  line.append(line.size() < column ? column - line.size() : 1, ' ');
+  const std::size_t width = width_of(line);
+  line.append(width < column ? column - width : 1, ' ');
 }
 
 // `left` in a column of its own, `right` wrapped beside it.
 std::string two_columns(std::string left, const std::string& right) {
   constexpr std::size_t kColumn = 28, kWidth = 96;
   std::string text, line = "  " + std::move(left);
-  if (line.size() >= kColumn) {
+  if (width_of(line) >= kColumn) {
     text = line + "\n";
     line.clear();
   }

@@ -121,6 +121,12 @@ std::string Gradients::non_finite() const {
   return nearest ? nearest->name : "";
 }
 
+std::vector<std::string> Gradients::names() const {
+  std::vector<std::string> out;
+  for (const Slot& slot : slots_) out.push_back(slot.name);
+  return out;
+}
+
 void Gradients::clear() {
   for (Parameter* parameter : parameters_) parameter->grad_written = false;
 }

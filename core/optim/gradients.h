@@ -22,7 +22,8 @@ class Gradients {
   // After norm(): the piece nearest the loss whose gradient is not finite, since from there it
   // spread; "" if all are finite. The same on every rank and layout.
   std::string non_finite() const;
-  void clear();  // the next backward overwrites
+  std::vector<std::string> names() const;  // of all pieces of the whole model, sorted
+  void clear();                            // the next backward overwrites
 
  private:
   struct Slot {  // a piece of the whole model, in name order

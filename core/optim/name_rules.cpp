@@ -1,9 +1,12 @@
 #include "core/optim/name_rules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <utility>
+
+#include "registry/error.h"
 
 namespace moelab {
 namespace {
@@ -58,6 +61,16 @@ double NameRules::factor(std::string_view name) const {
   for (const Rule& rule : rules_)
     if (glob_matches(rule.pattern, name)) return rule.factor;
   return 1.0;
+}
+
+void NameRules::require_matches(const std::vector<std::string>& names, std::string_view key) const {
+  for (const Rule& rule : rules_)
+    if (std::ranges::none_of(names,
+                             [&](const auto& name) { return glob_matches(rule.pattern, name); }))
+      throw Error(ExitCode::usage, str(key, ": '", rule.pattern,
+                                       "' matches no parameter; names are those of checkpoints, "
+                                       "such as ",
+                                       names.back()));
 }
 
 std::string NameRules::problem(const std::string& rule) {

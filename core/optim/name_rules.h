@@ -16,6 +16,8 @@ class NameRules {
   NameRules() = default;
   explicit NameRules(const std::vector<std::string>& rules);  // REQUIRES: problem("") each
   double factor(std::string_view name) const;                 // 1 without a matching rule
+  // Throws Error(usage) when a pattern matches none of `names`; `key` stands before its text.
+  void require_matches(const std::vector<std::string>& names, std::string_view key) const;
   // "" or why `rule` cannot be read.
   static std::string problem(const std::string& rule);
 

@@ -20,6 +20,8 @@ class Optimizer {
   struct Context {
     Backend& backend;
     std::vector<Parameter*> parameters;
+    // Of every piece of the model, those on other ranks too; rules that match none are refused.
+    std::vector<std::string> names;
   };
   virtual ~Optimizer() = default;
   // One update of every parameter from its gradient times `gradient_scale` (clipping). step is

@@ -27,6 +27,8 @@ constexpr Verdict kVerdicts[] = {
     {"ffn.*.dropper*", nullptr},
     {"ffn.*.experts.type", nullptr},
     {"ffn.*", kShape},
+    {"data.dataset.path", nullptr},  // the text's fingerprint tells whether it is another text
+    {"data.dataset.heldout_stride", nullptr},
     {"data.*", "the steps to come would see other text"},
     {"train.batch", "the steps to come would see other text"},
     {"optimizer.type", "the saved optimizer state is of the other type"},

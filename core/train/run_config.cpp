@@ -2,7 +2,9 @@
 
 #include <charconv>
 
+#include "core/train/recipe_page.h"
 #include "core/train/run_config_checks.h"
+#include "registry/listing.h"
 
 namespace moelab {
 
@@ -102,6 +104,14 @@ std::uint64_t seed_or(std::int64_t seed, std::int64_t fallback) {
 }
 
 }  // namespace
+
+std::string recipe_markdown() {
+  RunConfig config;
+  return "# Recipe keys\n\nEvery key of a recipe's tables, with its default. Components have "
+         "parameters of their own: [components.md](components.md). Generated from the binary: "
+         "`cmake --build --preset release --target docs`.\n" +
+         parameters_markdown([&](ParamVisitor& v) { describe(config, v); }, "components.md");
+}
 
 std::optional<LayerPattern> parse_layer_pattern(std::string_view text) {
   const std::size_t star = text.find('*');

@@ -26,7 +26,8 @@ TrainLoop::TrainLoop(const TrainJob& job, Rank& rank)
       config_(job.config),
       session_(job.config, job.corpus, rank),
       gradients_(session_.parameters, session_.ranks),
-      optimizer_(config_.optimizer.make({*session_.ranks.backend, session_.parameters})),
+      optimizer_(config_.optimizer.make(
+          {*session_.ranks.backend, session_.parameters, gradients_.names()})),
       schedule_(config_.schedule.make({config_.total_steps()})),
       store_(job.folder.checkpoints(), config_.train.keep_checkpoints),
       steps_(config_.total_steps()) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "core/train/recipe_page.h"
 #include "registry/listing.h"
 #include "registry/parameter_info.h"
 #include "registry/registry.h"
@@ -30,11 +31,14 @@ TEST_CASE("the registry holds exactly what the folders' CMake lists promise") {
 
 TEST_CASE("no two components share a name") { CHECK(registration_conflicts().empty()); }
 
-TEST_CASE("docs/components.md is what the registry says; build target docs to rewrite it") {
-  std::ifstream file(MOELAB_SOURCE_DIR "/docs/components.md", std::ios::binary);
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
-  CHECK_MESSAGE(page == components_markdown(),
-                "stale: cmake --build --preset release --target docs");
+TEST_CASE("generated pages are what the binary says; build target docs to rewrite them") {
+  const auto page = [](const std::string& name) {
+    std::ifstream file(MOELAB_SOURCE_DIR "/docs/" + name, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const char* remedy = "stale: cmake --build --preset release --target docs";
+  CHECK_MESSAGE(page("components.md") == components_markdown(), remedy);
+  CHECK_MESSAGE(page("recipe_keys.md") == recipe_markdown(), remedy);
 }
 
 TEST_CASE("every component and every parameter has its words") {

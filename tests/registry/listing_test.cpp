@@ -30,7 +30,7 @@ TEST_CASE("a component is listed with every parameter's type, default, range and
 TEST_CASE("the listing as data") {
   const auto dog = nlohmann::json::parse(component_json("toy_animal", "dog"));
   CHECK(dog.at("parameters").at(0).at("at_most") == 9);
-  CHECK(dog.at("parameters").at(0).at("default") == "2");
+  CHECK(dog.at("parameters").at(0).at("default") == 2);
   bool found = false;
   for (const auto& item : nlohmann::json::parse(components_json())) found = found || item == dog;
   CHECK(found);

@@ -46,7 +46,8 @@ struct Model {
       parameter.grad = backend->zeros(dtype, {n});
       all.push_back(&parameter);
     }
-    optimizer = chosen<Optimizer>(toml).make({*backend, all});
+    std::vector<std::string> names{"a.weight", "a.norm", "gate.weight"};
+    optimizer = chosen<Optimizer>(toml).make({*backend, all, names});
   }
   template <class T>
   void step(Index number, double learning_rate, double scale) {
@@ -95,6 +96,31 @@ TEST_CASE("adamw decays norms and biases when asked") {
   const double before = norm.value.data<double>()[2];
   model.optimizer->step(1, 0.1, 1.0);  // gradients are zero: only the decay acts
   CHECK(norm.value.data<double>()[2] == doctest::Approx(before * (1 - 0.05)).epsilon(1e-15));
+}
+
+TEST_CASE("rules see the pieces of a fused parameter, by their global names") {
+  const std::shared_ptr<Backend> backend = Backend::cpu();
+  Parameter fused = make_parameter(*backend, DType::f64, "experts", {3, 2}, {}, true);
+  fused.pieces.clear();
+  for (Index e = 0; e < 3; ++e) fused.pieces.push_back({str("experts.", e, ".up"), fused.value[e]});
+  fill_zero(fused.value);
+  fused.grad = backend->zeros(DType::f64, {3, 2});
+  for (double& g : fused.grad.span<double>()) g = 1.0;
+  const auto make = [&](const std::string& rule) {
+    return chosen<Optimizer>(
+               str("[it]\ntype = \"adamw\"\nlearning_rate_factors = [\"", rule, "\"]\n"))
+        .make({*backend, {&fused}, {"experts.0.up", "experts.1.up", "experts.2.up"}});
+  };
+  make("*.1.* = 0.5")->step(1, 0.1, 1.0);
+  const double whole = fused.value.data<double>()[0];
+  CHECK(whole == doctest::Approx(-0.1));
+  const double factors[] = {1, 1, 0.5, 0.5, 1, 1};
+  for (std::size_t i = 0; i < 6; ++i)
+    CHECK(fused.value.data<double>()[i] == doctest::Approx(whole * factors[i]).epsilon(1e-15));
+  CHECK_THROWS_WITH_AS(make("*.gate = 0"),
+                       "optimizer.learning_rate_factors: '*.gate' matches no parameter; names are "
+                       "those of checkpoints, such as experts.2.up",
+                       Error);
 }
 
 TEST_CASE("adamw gives the same bits for any number of threads") {

@@ -63,7 +63,8 @@ TEST_CASE("runs/latest points to the run; default names count up") {
 TEST_CASE("resume: changes that make no sense are refused, the others shown") {
   const std::string before =
       "[run]\nseed = 1\n[model]\nhidden = 8\n[ffn.a]\nnum_experts = 4\n[ffn.a.balancers.aux]\n"
-      "coefficient = 0.1\n[data]\nsequence_length = 8\n[train]\nsteps = 10\nbatch = 4\n"
+      "coefficient = 0.1\n[data]\nsequence_length = 8\ndataset.path = \"a\"\n[train]\nsteps = "
+      "10\nbatch = 4\n"
       "[parallel]\nranks = 1\n[optimizer]\ntype = \"adamw\"\nbeta1 = 0.9\n";
   const auto changed = [&](const std::string& from, const std::string& to) {
     std::string after = before;
@@ -74,6 +75,7 @@ TEST_CASE("resume: changes that make no sense are refused, the others shown") {
   for (const auto& [from, to] : {std::pair("steps = 10", "steps = 20"),
                                  {"ranks = 1", "ranks = 2"},
                                  {"beta1 = 0.9", "beta1 = 0.8"},
+                                 {"path = \"a\"", "path = \"b\""},
                                  {"ent = 0.1", "ent = 0.2"}}) {
     const auto changes = compare_recipes(before, changed(from, to));
     REQUIRE(changes.size() == 1);

@@ -48,7 +48,7 @@ int run(const Arguments& arguments, const Streams& streams) {
   if (action != "inspect" && action != "export") {
     const std::string near = suggest(action, std::vector<std::string>{"inspect", "export"});
     throw Error(ExitCode::usage,
-                str("moelab data: '", action, "' must be one of inspect export",
+                str("data: '", action, "' must be one of inspect export",
                     near.empty() ? "" : "; did you mean '", near, near.empty() ? "" : "'?"));
   }
   Report report;

@@ -28,9 +28,10 @@ int run(const Arguments& arguments, const Streams& streams) {
   const std::string prompt = arguments.text("prompt", saved.config.sample.prompt);
   if (prompt.empty())
     throw Error(ExitCode::usage, "--prompt is empty; give at least one character, e.g. a newline");
+  const Sampling sampling = sampling_argument(arguments, saved.config.sample);
+  const int threads = threads_argument(arguments);
   streams.out << prompt << std::flush;
-  generate_saved(saved, prompt, sampling_argument(arguments, saved.config.sample),
-                 threads_argument(arguments),
+  generate_saved(saved, prompt, sampling, threads,
                  [&](const std::string& piece) { streams.out << piece << std::flush; });
   streams.out << "\n";
   return 0;
