@@ -9,6 +9,11 @@ class Local final : public Dispatcher {
  public:
   struct Params {
     void describe(ParamVisitor&) {}
+    void check(const Facts& facts, Checker& c) const {
+      if (facts.ep > 1)
+        c.error("type", "keeps all experts on one rank, but parallel.ep is ", facts.ep,
+                "; use alltoall or allgather");
+    }
     Traits traits() const { return {.needs_single_rank = true}; }
   };
   Local(const Params&, const Context& context) : experts_(context.experts) {}

@@ -62,8 +62,10 @@ class MoeChecks {
   }
 
   void check_dispatcher() {
+    const auto before = errors();
     params_.dispatcher.check({facts_.ep, experts_}, checker_.report());
-    if (params_.dispatcher.traits().needs_single_rank && facts_.ep > 1)
+    const bool silent = errors() == before;  // the component's own words come first
+    if (silent && params_.dispatcher.traits().needs_single_rank && facts_.ep > 1)
       checker_.under("dispatcher")
           .error("", "works only with parallel.ep = 1, not ", facts_.ep,
                  "; take \"auto\" or \"alltoall\"");
