@@ -51,8 +51,9 @@ void refuse_non_causal(const Transformer& model) {
   for (const auto& name : model.spec().layers)
     if (!model.spec().ffn.at(name).traits().causal)
       throw Error(ExitCode::usage,
-                  str("cannot generate: the router of ffn.", name,
-                      " lets a token's routing depend on later tokens; use a causal router"));
+                  str("cannot generate: in ffn.", name,
+                      " a token's routing depends on later tokens; use a causal router, and no "
+                      "dropper with drop_in_inference"));
 }
 
 }  // namespace

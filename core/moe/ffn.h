@@ -14,6 +14,7 @@ class Ffn : public Module {
   struct Facts {
     Index hidden = 0;
     Index rows_per_micro_batch = 0, length = 0, micro_batches = 1;
+    Index rows_per_evaluation = 0;  // of a held-out batch
     Index ranks = 1, ep = 1, dp = 1;
     bool generates = false;
   };

@@ -89,8 +89,20 @@ class MoeChecks {
       at.error("scope", "spans ranks, but padding to capacity needs a scope inside a rank; take ",
                "\"sequence\", or \"group\" with a group_size that divides the ", rows_per_rank(),
                " rows of a rank, or do not pad");
+    if (silent && traits.scope) check_evaluation(*traits.scope, traits.pads, at);
     if (traits.drops && !traits.drops_in_inference)
       at.warning("", "differs between training and inference: ", kDropGap);
+  }
+
+  // Evaluation drops as training does, on batches of its own size.
+  void check_evaluation(const ScopeSpec& scope, bool inside_rank, Checker& at) {
+    if (scope.kind != ScopeKind::group || scope.group_size < 1) return;
+    const Index ranks = inside_rank ? std::max<Index>(1, facts_.dp) : 1;
+    if (facts_.rows_per_evaluation % (scope.group_size * ranks) != 0 &&
+        facts_.rows_per_evaluation != facts_.rows_per_micro_batch)
+      at.error("group_size", "must divide the ", facts_.rows_per_evaluation / ranks,
+               " sequences of a held-out batch", ranks > 1 ? " on a rank" : "",
+               " too; change eval.batch");
   }
 
   void check_group_size(const std::optional<ScopeSpec>& scope, Checker& at) {
@@ -144,7 +156,7 @@ Ffn::Traits moe_traits(const MoeParams& params) {
   const Dropper::Traits dropper = params.dropper.traits();
   Ffn::Traits traits;
   traits.moe = true;
-  traits.causal = router.causal;
+  traits.causal = router.causal && !dropper.drops_in_inference;
   traits.experts = params.num_experts;
   traits.k = router.k;
   traits.width = experts.width;

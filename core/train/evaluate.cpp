@@ -39,8 +39,7 @@ HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
                                const std::function<bool()>& give_up, const Playback& playback) {
   const Index all = dataset.heldout_rows();
   const Index last = max_rows > 0 ? std::min(max_rows, all) : all;
-  const Index rows =
-      config.eval.batch > 0 ? config.eval.batch : config.train.batch / config.train.accumulate;
+  const Index rows = config.rows_per_evaluation();
   StepStats stats;
   const Tensor tokens = session.ranks.backend->zeros(DType::i64, {1});
   Index& count = *tokens.data<std::int64_t>();

@@ -140,6 +140,10 @@ std::int64_t RunConfig::total_steps() const {
   return train.steps > 0 ? train.steps : train.tokens / (train.batch * data.sequence_length);
 }
 
+std::int64_t RunConfig::rows_per_evaluation() const {
+  return eval.batch > 0 ? eval.batch : train.batch / train.accumulate;
+}
+
 Degrees RunConfig::degrees() const {
   return {parallel.ranks, parallel.tp, parallel.pp, parallel.ep, parallel.etp};
 }

@@ -99,6 +99,7 @@ struct RunConfig {
   std::uint64_t model_seed() const;
   std::uint64_t data_seed() const;
   std::int64_t total_steps() const;
+  std::int64_t rows_per_evaluation() const;  // of a held-out batch, over all ranks
   Degrees degrees() const;
 };
 

@@ -187,6 +187,7 @@ Ffn::Facts ffn_facts(const RunConfig& config) {
   Ffn::Facts facts;
   facts.hidden = config.model.hidden;
   facts.rows_per_micro_batch = config.train.batch / config.train.accumulate;
+  facts.rows_per_evaluation = config.rows_per_evaluation();
   facts.length = config.data.sequence_length;
   facts.micro_batches = config.train.accumulate;
   facts.ranks = p.ranks;

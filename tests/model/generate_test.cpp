@@ -128,13 +128,21 @@ const Register<Ffn, Peeking> peeking{"peeking", "for this test"};
 
 }  // namespace
 
-TEST_CASE("a model with a router that is not causal does not generate") {
+TEST_CASE("a model whose routing is not causal does not generate") {
   on_one_rank([](RankContext& ranks) {
     Transformer model(spec_of("[model]\nhidden = 16\nheads = 2\nkv_heads = 2\nlayers = [\"odd\"]\n"
                               "[ffn.odd]\nkind = \"peeking\"\n",
                               kVocabulary, DType::f32),
                       ranks);
     CHECK_THROWS_AS(generate(model, {1, 2}, {}), const Error&);
+    Transformer dropping(
+        spec_of("[model]\nhidden = 16\nheads = 2\nkv_heads = 2\nlayers = [\"moe\"]\n"
+                "[ffn.moe]\nkind = \"moe\"\n"
+                "dropper = { type = \"probs\", drop_in_inference = true }\n",
+                kVocabulary, DType::f32),
+        ranks);
+    CHECK_THROWS_WITH_AS(generate(dropping, {1, 2}, {}), doctest::Contains("drop_in_inference"),
+                         const Error&);
   });
 }
 
