@@ -77,15 +77,21 @@ TEST_CASE("sequential and grouped experts agree, gradients too, with the same ch
     });
 }
 
-// What a gated layer keeps for backward: its input once, and the up projection's output.
+// What a gated layer keeps for backward: its input once, and the up projection's output; where rows
+// travel, also those that arrived.
 TEST_CASE("after a forward the arena holds T·H + 2·R·F elements, and little else") {
   constexpr Index kT = 64, kH = 64, kE = 4, kK = 2, kF = 48, kR = kT * kK;
+  Index arrived = 0;
+  SUBCASE("local") {}
+  SUBCASE("alltoall") { arrived = kR * kH; }
   with_ranks(1, 1, [&](RankContext& ranks) {
     LayerCase c;
     c.rows = 2;
     c.length = kT / 2;
     c.hidden = kH;
-    LayerBench bench(layer_params("grouped", kE, kF), c, ranks);
+    MoeParams params = layer_params("grouped", kE, kF);
+    REQUIRE(params.dispatcher.choose(arrived > 0 ? "alltoall" : "local"));
+    LayerBench bench(params, c, ranks);
     StepFacts facts;
     facts.valid_tokens_in_step = kT;
     facts.instances_in_step = [](ScopeSpec) { return Index{1}; };
@@ -99,7 +105,7 @@ TEST_CASE("after a forward the arena holds T·H + 2·R·F elements, and little e
       CHECK(out.record->kept_E.size() == kE);
     }
     const auto held = static_cast<Index>((live() - before) / sizeof(double));
-    const Index needed = kT * kH + 2 * kR * kF;
+    const Index needed = kT * kH + 2 * kR * kF + arrived;
     constexpr Index kPerRowAndScore = 4;
     CHECK(held >= needed);
     CHECK(held <= needed + kPerRowAndScore * (kR + kT * kE));
