@@ -1,7 +1,7 @@
 #include "core/moe/selection.h"
 
 #include "core/base/rng.h"
-#include "core/base/threads.h"
+#include "core/ops/jitter.k.h"
 
 namespace moelab {
 namespace {
@@ -14,19 +14,12 @@ DType compute_dtype(GateDType gate, DType run) {
   return run;
 }
 
-// ξ ~ U(1 − eps, 1 + eps), element (t, h) drawn at global id · H + h.
+// Element (t, h) is drawn at global id · H + h; a rank's tokens follow one another.
 void draw_jitter(const Rng& rng, double eps, const Tokens& tokens, const Tensor& noise_TH) {
-  const Index width = noise_TH.size(1);
+  const auto first = static_cast<std::uint64_t>(tokens.global_id(0) * noise_TH.size(1));
   dispatch_real(noise_TH.dtype(), "jitter", [&](auto zero) {
-    using T = decltype(zero);
-    T* noise = noise_TH.data<T>();
-    parallel_ranges(tokens.count(), 64, [&](Index begin, Index end) {
-      for (Index t = begin; t < end; ++t)
-        for (Index h = 0; h < width; ++h) {
-          const auto at = static_cast<std::uint64_t>(tokens.global_id(t) * width + h);
-          noise[t * width + h] = static_cast<T>(1.0 + eps * (2.0 * rng.uniform(at) - 1.0));
-        }
-    });
+    MOELAB_KERNELS::draw_jitter(noise_TH.numel(), eps, rng.key(), rng.salt(), first,
+                                noise_TH.data<decltype(zero)>());
   });
 }
 
