@@ -133,6 +133,7 @@ std::shared_ptr<Storage> Arena::allocate(std::size_t bytes) {
     counters.live_bytes += bytes;
     counters.peak_bytes = std::max(counters.peak_bytes, counters.live_bytes);
   }
+  ASAN_POISON_MEMORY_REGION(data, cls);
   ASAN_UNPOISON_MEMORY_REGION(data, bytes);
 #if defined(__SANITIZE_ADDRESS__)
   std::memset(data, 0xFF, bytes);

@@ -1,14 +1,9 @@
 // Whole runs through train(): the same bits for any threads and after any stop, the same losses on
 // any layout and accumulation, policies on what is not finite, what a run leaves.
-#include <csignal>
-
 #include <doctest/doctest.h>
-
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
-#include <thread>
 
 #include "core/train/evaluate.h"
 #include "tests/support/tolerance.h"
@@ -60,24 +55,6 @@ TEST_CASE("resuming is bitwise equal to never having stopped") {
   // Going on from a named checkpoint in another folder.
   run.train("other", {}, run.path("parts/checkpoints/step-12"));
   CHECK(fs::exists(run.path("other/summary.json")));
-}
-
-TEST_CASE("SIGTERM saves, ends with its code, and the run goes on as if nothing happened") {
-  const TinyRun run;
-  run.train("whole", {"train.steps=60"});
-  std::thread killer([&] {
-    while (!fs::exists(run.path("parts/metrics.jsonl")) ||
-           fs::file_size(run.path("parts/metrics.jsonl")) == 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ::kill(::getpid(), SIGTERM);
-  });
-  const Ended ended = run.train("parts", {"train.steps=60"});
-  killer.join();
-  CHECK(ended.code == ExitCode::saved_on_term);
-  CHECK(ended.log.find("--resume auto") != std::string::npos);
-  CHECK(run.numbers("parts", "step").back() < 60);
-  CHECK(run.train("parts", {"train.steps=60"}, "auto").code == ExitCode::ok);
-  check_same_end(run, "whole", "parts", "step-60");
 }
 
 TEST_CASE("a damaged checkpoint is named and the one before it is used") {
