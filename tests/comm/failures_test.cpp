@@ -48,7 +48,7 @@ TEST_CASE("an expired wait names the operation, the group, the sizes and who is 
       [&](Rank& rank) {
         const auto everyone = rank.everyone();
         if (rank.rank() == 1) return expired.wait();
-        const Pending sum = everyone->all_reduce(numbers(5));
+        Pending sum = everyone->all_reduce(numbers(5));
         entered.arrive_and_wait();
         try {
           sum.wait();

@@ -41,7 +41,7 @@ class Process {
     const std::string log = run.path(out + ".log");
     id_ = ::fork();
     if (id_ != 0) return;
-    ::setpriority(PRIO_PROCESS, 0, 19);  // on a busy machine it must not outrun who watches it
+    ::setpriority(PRIO_PROCESS, 0, 4);  // on a busy machine it must not outrun who watches it
     const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
     ::dup2(file, STDOUT_FILENO);
     ::dup2(file, STDERR_FILENO);
