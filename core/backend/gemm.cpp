@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/backend/gemm_f64.h"
+#include "core/base/signal_stack.h"
 #include "core/base/threads.h"
 
 namespace moelab {
@@ -42,6 +43,7 @@ template <>
 void gemm_one_thread(const GemmArgs<float>& g) {
   if (g.m == 0 || g.n == 0) return;
   if (g.k == 0) return scale_rows(g);
+  use_signal_stack();
   const OneThread guard;
   const dnnl_status_t status =
       dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, g.alpha, g.a,

@@ -86,6 +86,9 @@ SavedModel open_saved(const std::string& path, std::span<const std::string> sets
 HeldoutResult evaluate_saved(const SavedModel& saved, int threads, Index max_rows) {
   HeldoutResult out;
   const Corpus corpus = make_corpus(saved.config);
+  if (corpus.dataset->heldout_rows() == 0)
+    throw Error(ExitCode::data,
+                "the text has no held-out part to measure; raise data.dataset.heldout_fraction");
   run_ranks(saved.config, threads, [&](Rank& rank) {
     const Session session(saved.config, corpus, rank);
     load_weights(session, saved.checkpoint);

@@ -22,7 +22,7 @@ void install(int signal, void (*handler)(int), struct sigaction& old) {
   struct sigaction action {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;  // see core/base/signal_stack.h
   ::sigaction(signal, &action, &old);
 }
 

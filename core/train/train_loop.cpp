@@ -30,7 +30,8 @@ TrainLoop::TrainLoop(const TrainJob& job, Rank& rank)
           {*session_.ranks.backend, session_.parameters, gradients_.names()})),
       schedule_(config_.schedule.make({config_.total_steps()})),
       store_(job.folder.checkpoints(), config_.train.keep_checkpoints),
-      steps_(config_.total_steps()) {
+      steps_(config_.total_steps()),
+      has_heldout_(job.corpus.dataset->heldout_rows() > 0) {
   if (job_.from)
     restore();
   else if (!job_.init.empty())
@@ -49,7 +50,7 @@ TrainLoop::TrainLoop(const TrainJob& job, Rank& rank)
 TrainOutcome TrainLoop::run() {
   while (state_.step < steps_ && stop_ == 0) {
     MetricsRow row = step();
-    if (due(config_.eval.every) && state_.step < steps_) measure(row);
+    if (due(config_.eval.every) && state_.step < steps_ && has_heldout_) measure(row);
     if (metrics_) metrics_->write(row);
     if (due(config_.sample.every) && state_.step < steps_) sample();
     if (due(config_.train.checkpoint_every)) save();
@@ -59,7 +60,7 @@ TrainOutcome TrainLoop::run() {
 
   TrainOutcome outcome{
       state_, {}, "", stop_ > kOutOfTime ? static_cast<int>(stop_) : 0, stop_ == kOutOfTime};
-  if (outcome.signal == 0 && config_.eval.final) {
+  if (outcome.signal == 0 && config_.eval.final && has_heldout_) {
     const auto give_up = [this] {
       const Tensor signal = session_.ranks.backend->zeros(DType::i64, {1});
       *signal.data<std::int64_t>() = SignalGuard::caught();

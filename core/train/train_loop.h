@@ -60,6 +60,7 @@ class TrainLoop {
   CheckpointStore store_;
   CheckpointMeta state_;
   Index steps_ = 0, saved_step_ = -1;
+  bool has_heldout_;
   Index stop_ = 0;             // why to stop after this step, agreed by all ranks; 0: go on
   double seconds_before_ = 0;  // trained by earlier processes of this run
   Index steps_before_ = 0;

@@ -200,3 +200,14 @@ TEST_CASE("the layout changes the held-out loss only by rounding") {
   CHECK(largest_deviation(run.numbers("four", "heldout_loss"), run.numbers("one", "heldout_loss")) <
         kSameInF64);
 }
+
+TEST_CASE("a run without a held-out part claims no held-out loss") {
+  const TinyRun run;
+  const Ended ended =
+      run.train("a", {"data.dataset.heldout_fraction=0.0", "eval.final=true", "eval.every=5"});
+  CHECK(ended.out.find("held out") == std::string::npos);
+  CHECK(run.bytes("a/summary.json").find("\"heldout_loss\": null") != std::string::npos);
+  CHECK(run.numbers("a", "heldout_loss").empty());
+  std::ostringstream warnings;
+  CHECK_THROWS_AS(evaluate_saved(open_saved(run.path("a"), {}, warnings), 1), Error);
+}
