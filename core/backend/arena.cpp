@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/base/memory.h"
 #include "registry/error.h"
 
 // Under the address sanitizer cached memory is poisoned, and fresh contents are NaN.
@@ -43,7 +44,10 @@ std::byte* map_huge(std::size_t bytes) {  // aligned to huge pages
   return base + head;
 }
 
-std::byte* take_from_system(std::size_t cls) {
+// Null when memory is out. The system promises more than it has and kills who touches it, so large
+// blocks are asked for only while it has that much.
+std::byte* take_from_system(std::size_t cls, std::size_t bytes) {
+  if (bytes >= kHugePage && bytes > available_memory()) return nullptr;
   if (cls >= kHugePage) return map_huge(cls);
   return static_cast<std::byte*>(std::aligned_alloc(kAlignment, cls));
 }
@@ -117,10 +121,10 @@ std::shared_ptr<Storage> Arena::allocate(std::size_t bytes) {
     ArenaCounters& counters = state_->counters;
     data = state_->reuse(cls);
     if (!data && bytes <= kLargest) {
-      data = take_from_system(cls);
+      data = take_from_system(cls, bytes);
       if (!data) {
         state_->drop_cache();
-        data = take_from_system(cls);
+        data = take_from_system(cls, bytes);
       }
       ++counters.system_allocations;
       if (data) counters.reserved_bytes += cls;

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/memory.h"
 #include "core/base/rng.h"
 #include "registry/error.h"
 
@@ -55,6 +56,15 @@ TEST_CASE("no memory is an error that names the size, and leaves the arena usabl
   }
   CHECK(arena->counters().live_bytes == 0);
   CHECK(arena->allocate(10)->bytes() == 10);
+}
+
+TEST_CASE("more than the system has left is an error, not a process killed at the first touch") {
+  const auto arena = Arena::create();
+  const std::size_t left = available_memory();
+  REQUIRE(left > 0);
+  CHECK_THROWS_AS(arena->allocate(left + (std::size_t{1} << 30)), Error);
+  CHECK(arena->counters().reserved_bytes == 0);
+  CHECK(arena->allocate(std::size_t{4} << 20)->data() != nullptr);
 }
 
 TEST_CASE("blocks may come and go on several threads, and outlive the caller's pointer") {
