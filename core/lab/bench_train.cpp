@@ -36,7 +36,8 @@ class Stepper {
         corpus_(corpus),
         session_(config, corpus, rank),
         gradients_(session_.parameters, session_.ranks),
-        optimizer_(config.optimizer.make({*session_.ranks.backend, session_.parameters, gradients_.names()})),
+        optimizer_(config.optimizer.make(
+            {*session_.ranks.backend, session_.parameters, gradients_.names()})),
         schedule_(config.schedule.make({config.total_steps()})) {}
 
   void step(Index at, TrainTimes* times) {
