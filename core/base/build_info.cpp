@@ -22,7 +22,7 @@ std::vector<CpuFeature> cpu_features() {
   std::vector<CpuFeature> out;
   const unsigned present = cpu::present();
   for (const auto& [name, bit] : cpu::kFeatures)
-    out.push_back({name, (cpu::kBuiltFor & bit) != 0, (present & bit) != 0});
+    out.push_back({name, (cpu::built_for & bit) != 0, (present & bit) != 0});
   return out;
 }
 

@@ -8,7 +8,7 @@ constexpr unsigned kNone = 0;
 
 }  // namespace
 
-const unsigned kBuiltFor = kNone
+const unsigned built_for = kNone
 #ifdef __AVX__
                            | kAvx
 #endif

@@ -37,7 +37,7 @@ void say(const char* text) {
 }
 
 __attribute__((constructor(101))) void refuse_foreign_cpu() {
-  const unsigned missing = kBuiltFor & ~present();
+  const unsigned missing = built_for & ~present();
   if (missing == 0) return;
   say("moelab: this binary was built with -march=native on another machine; this CPU lacks");
   for (const Feature& feature : kFeatures) {

@@ -24,7 +24,7 @@ constexpr std::array<Feature, 11> kFeatures{{{"avx", kAvx},
                                              {"avx512_vnni", kAvx512vnni},
                                              {"avx512_bf16", kAvx512bf16}}};
 
-extern const unsigned kBuiltFor;
+extern const unsigned built_for;
 unsigned present();
 
 }  // namespace moelab::cpu
