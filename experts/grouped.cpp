@@ -25,6 +25,7 @@ class Grouped final : public Experts {
   void parameters(const std::function<void(Parameter&)>& visit) override {
     weights_.parameters(visit);
   }
+  Parameter* up() override { return &weights_.up(); }
 
  private:
   std::unique_ptr<Activation> activation_;

@@ -11,12 +11,7 @@
 
 namespace moelab {
 
-// Globally summed counts of one layer over a whole step (all micro-batches, all ranks).
-struct StepLoad {
-  std::vector<Index> routed_E;  // before dropping
-  std::vector<Index> kept_E;    // after dropping
-  Index valid_tokens = 0;
-};
+class Experts;
 
 struct BalancerInput {
   const Routing& routing;
@@ -32,6 +27,9 @@ struct BalancerInput {
   // What this balancer's layer kept from the earlier micro-batches of the step (per balancer,
   // cleared by the trainer when the step ends, never saved).
   StateStore& step_state;
+  // The layer's, for losses on their weights; null only in tests of a balancer alone.
+  Router* router = nullptr;
+  Experts* experts = nullptr;
 };
 
 class Balancer {

@@ -31,6 +31,9 @@ class Experts : public Module {
   };
   // y_RH, one row an input row, already weighted.
   virtual Variable forward(Tape&, const RowView& rows, const Variable& weight_R) = 0;
+  // The up projections of the local experts [e, G, H] (gated: gate rows first), for losses on them;
+  // null if they are no single tensor.
+  virtual Parameter* up() { return nullptr; }
 };
 
 }  // namespace moelab

@@ -35,6 +35,7 @@ class MlpWeights {
   // The weights as leaves of `tape`, ready for grouped_mlp. The activation must outlive the tape.
   GroupedMlp on(Tape& tape, const Activation& activation);
   void parameters(const std::function<void(Parameter&)>& visit);
+  Parameter& up() { return up_; }
 
  private:
   bool gated_ = true;

@@ -35,7 +35,10 @@ const ScopeMap& ScopeMaps::get(ScopeSpec spec) {
 }
 
 MoeLayer::MoeLayer(const MoeParams& params, const Context& context)
-    : context_(context), state_(context.name), experts_(params.num_experts) {
+    : context_(context),
+      state_(context.name),
+      router_step_state_(context.name + ".gate"),
+      experts_(params.num_experts) {
   Backend& backend = *context.ranks.backend;
   k_ = params.router.traits().k;
   router_ = params.router.make({backend, context.dtype, context.hidden, experts_, context.layer,
@@ -59,12 +62,12 @@ MoeLayer::MoeLayer(const MoeParams& params, const Context& context)
 FfnOutput MoeLayer::forward(Tape& tape, const FfnInput& input) {
   const std::shared_ptr<ScopeMaps> scopes = scope_maps(tape, input);
   const Tensor bias_E = choice_bias();
-  Routing routing =
-      router_->route(tape, {input.x_TH, input.tokens, input.moment, context_.layer, input.forced,
-                            input.noise, bias_E, input.previous_logits_TE, context_.ranks.dp});
+  const auto scope = [scopes](ScopeSpec spec) -> const ScopeMap& { return scopes->get(spec); };
+  Routing routing = router_->route(
+      tape, {input.x_TH, input.tokens, input.moment, context_.layer, input.forced, input.noise,
+             bias_E, input.previous_logits_TE, context_.ranks.dp, scope, &router_step_state_});
   // Dropping may be collective: a recomputed segment takes the plan of the first pass.
   routing.plan = tape.remember([&] {
-    const auto scope = [&](ScopeSpec spec) -> const ScopeMap& { return scopes->get(spec); };
     dropper_->drop(*routing.plan, routing.weight_P.value,
                    {input.tokens, input.moment, context_.layer, experts_, k_, scope});
     return routing.plan;
@@ -98,7 +101,9 @@ BalancerInput MoeLayer::balancer_input(const std::string& label, const Routing& 
           input.facts.instances_in_step,
           [scopes](ScopeSpec spec) -> const ScopeMap& { return scopes->get(spec); },
           input.facts.valid_tokens_in_step,
-          *step_state_.at(label)};
+          *step_state_.at(label),
+          router_.get(),
+          expert_layer_.get()};
 }
 
 std::vector<LossTerm> MoeLayer::losses(Tape& tape, const Routing& routing, const FfnInput& input,
@@ -143,10 +148,12 @@ void MoeLayer::parameters(const std::function<void(Parameter&)>& visit) {
 }
 
 void MoeLayer::after_step(const StepLoad& load) {
+  router_->after_step(load);
   for (const auto& [label, balancer] : balancers_) balancer->after_step(load);
 }
 
 void MoeLayer::begin_step() {
+  router_step_state_ = StateStore(router_step_state_.prefix());
   for (const auto& [label, state] : step_state_) *state = StateStore(state->prefix());
 }
 

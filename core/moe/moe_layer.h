@@ -100,7 +100,7 @@ class MoeLayer {
   StateStore& state() { return state_; }
   // Controllers move; skipped steps and frozen runs do not call it.
   void after_step(const StepLoad& load);
-  void begin_step();  // clears the balancers' per-step memory
+  void begin_step();  // clears the components' per-step memory
   const std::map<std::string, std::unique_ptr<Balancer>>& balancers() const { return balancers_; }
 
  private:
@@ -113,6 +113,7 @@ class MoeLayer {
 
   Context context_;
   StateStore state_;
+  StateStore router_step_state_;
   Index experts_ = 0, k_ = 0;
   bool renormalizes_ = false;
   std::unique_ptr<Router> router_;

@@ -41,11 +41,14 @@ class MoeChecks {
  private:
   void check_router() {
     Checker at = checker_.under("router");
-    params_.router.check({facts_.hidden, experts_, facts_.generates, has_bias_}, checker_.report());
+    params_.router.check({facts_.hidden, experts_, facts_.generates, has_bias_,
+                          facts_.rows_per_micro_batch, facts_.dp},
+                         checker_.report());
+    check_group_size(router_.scope, at);
     if (router_.k > experts_)
       at.error("k", "is more than the layer's ", experts_,
                " experts; lower k or raise num_experts");
-    if (!router_.causal && facts_.generates)
+    if (!router_.causal && !router_.non_causal_allowed && facts_.generates)
       at.error("",
                "is not causal: a token's experts depend on later tokens, so text cannot be "
                "generated; set sample.every = 0 and sample.final = false, or take a causal router");
@@ -156,7 +159,7 @@ Ffn::Traits moe_traits(const MoeParams& params) {
   const Dropper::Traits dropper = params.dropper.traits();
   Ffn::Traits traits;
   traits.moe = true;
-  traits.causal = router.causal && !dropper.drops_in_inference;
+  traits.causal = (router.causal || router.non_causal_allowed) && !dropper.drops_in_inference;
   traits.experts = params.num_experts;
   traits.k = router.k;
   traits.width = experts.width;

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "core/moe/routing_plan.h"
 #include "core/moe/scope.h"
 #include "core/moe/state_store.h"
+#include "core/moe/step_load.h"
 #include "core/moe/tokens.h"
 #include "registry/component.h"
 
@@ -45,6 +47,12 @@ struct RouterInput {
   Tensor bias_E;                // choice-only bias from balancers, f32/f64; may be undefined
   Variable previous_logits_TE;  // of the previous MoE layer; may be undefined
   std::shared_ptr<Group> dp;
+  // The scope's map for this micro-batch, shared by all that ask; collective on first use when
+  // instances span ranks.
+  std::function<const ScopeMap&(ScopeSpec)> scope{};
+  // What this router kept from the earlier micro-batches of the step (cleared when a step begins,
+  // never saved). Null outside a layer.
+  StateStore* step_state = nullptr;
 };
 
 class Router : public Module {
@@ -54,13 +62,17 @@ class Router : public Module {
     Index hidden = 0, experts = 0;
     bool generates = false;        // the recipe samples text
     bool has_choice_bias = false;  // some balancer adds one
+    Index rows_per_micro_batch = 0, ranks = 1;
   };
   struct Traits {
-    bool causal = true;  // a token's routing depends on no later token
+    bool causal = true;               // a token's routing depends on no later token
+    bool non_causal_allowed = false;  // the recipe says: evaluate and generate all the same
     bool variable_k = false;
-    bool stochastic = false;  // draws noise in training
-    Index k = 0;              // experts a token; 0 when it varies
-    bool gate_bias = false;   // the gate has a bias (counted by explain)
+    bool stochastic = false;         // draws noise in training
+    Index k = 0;                     // experts a token; 0 when it varies
+    double mean_k = 0;               // expected experts a token where k varies (for explain); 0: k
+    std::optional<ScopeSpec> scope;  // what a selection across tokens is computed over
+    bool gate_bias = false;          // the gate has a bias (counted by explain)
     std::vector<std::string>
         train_inference_gap;  // what differs between training and inference, in words
   };
@@ -73,6 +85,11 @@ class Router : public Module {
     StateStore& state;
   };
   virtual Routing route(Tape& tape, const RouterInput& input) = 0;
+  // The gate's weight [E, H], for losses on it; null if there is none.
+  virtual Parameter* gate() { return nullptr; }
+  // Once a step, after the optimizer: the only place where state moves. Not called for skipped
+  // steps, in eval, or when frozen.
+  virtual void after_step(const StepLoad&) {}
 };
 
 }  // namespace moelab

@@ -52,6 +52,7 @@ class TopKRouter : public Router {
   TopKRouter(const SelectionParams& params, const RouterRule& rule, const Context& context);
   Routing route(Tape& tape, const RouterInput& input) override;
   void parameters(const std::function<void(Parameter&)>& visit) override;
+  Parameter* gate() override { return &weight_EH_; }
 
  private:
   Variable jittered(Tape& tape, const RouterInput& input) const;
