@@ -73,7 +73,8 @@ class Counter {
   }
 
   RunCost run() const {
-    const Index vocabulary = c_.data.tokenizer.traits().vocabulary;
+    const Index vocabulary =
+        m_.vocabulary > 0 ? m_.vocabulary : c_.data.tokenizer.traits().vocabulary;
     const Index table = vocabulary * H_;
     Part ends = everywhere(m_.tied_embeddings ? table : 2 * table, table,
                            static_cast<double>(H_ + vocabulary));

@@ -86,6 +86,7 @@ std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::in
     throw Error(ExitCode::usage, "cannot generate from an empty prompt; give at least one token");
   refuse_non_causal(model);
   const ModelSection& section = model.spec().section;
+  const Index known = model.spec().tokens > 0 ? model.spec().tokens : model.spec().vocabulary;
   const auto prompt_length = static_cast<Index>(prompt.size());
   KvCache cache(model.backend(), model.spec().dtype, model.layers(), 1,
                 prompt_length + sampling.tokens, section.kv_heads, head_width(section));
@@ -105,7 +106,8 @@ std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::in
     Tape tape(model.backend(), Tape::Mode::forward);
     const Tensor logits_TV =
         model.forward(tape, tokens, {}, moment, facts, options).logits_TV.value;
-    fresh = {sample_token(logits_TV[tokens.count() - 1], sampling, static_cast<Index>(out.size()))};
+    const Tensor logits_V = logits_TV[tokens.count() - 1].rows(0, known);
+    fresh = {sample_token(logits_V, sampling, static_cast<Index>(out.size()))};
     out.push_back(fresh.front());
     if (each) each(fresh.front());
   }

@@ -5,6 +5,10 @@ namespace moelab {
 void ModelSection::describe(ParamVisitor& v) {
   v("seed", seed, "of initial values and the model's random draws; -1: run.seed", at_least(-1));
   v("hidden", hidden, "width of the residual stream", between(1, 1e7));
+  v("vocabulary", vocabulary,
+    "rows of the embedding and the head; 0: the tokenizer's number of tokens; more: rows that no "
+    "token uses, as in models whose tables are padded",
+    between(0, 1e8));
   v("layers", layers, "the [ffn.<name>] table of each block, in order; \"name*3\" repeats");
   v("heads", heads, "attention heads", between(1, 1e6));
   v("kv_heads", kv_heads, "heads of keys and values; divides heads", between(1, 1e6));

@@ -12,6 +12,7 @@ namespace moelab {
 struct ModelSection {      // [model]
   std::int64_t seed = -1;  // of initial values and the model's random draws; −1: run.seed
   std::int64_t hidden = 128;
+  std::int64_t vocabulary = 0;
   std::vector<std::string> layers{"moe*4"};
   std::int64_t heads = 4, kv_heads = 4, head_dim = 0;  // head_dim 0: hidden / heads
   double rope_theta = 10000.0;

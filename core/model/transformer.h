@@ -19,9 +19,10 @@ struct ModelSpec {
   ModelSection section;
   std::vector<std::string> layers;            // ffn table of each block, the pattern expanded
   std::map<std::string, Component<Ffn>> ffn;  // by table name
-  Index vocabulary = 0;
+  Index vocabulary = 0;                       // rows of embedding and head
   DType dtype = DType::f32;
   std::uint64_t seed = 1;  // of initial values and of the model's random draws
+  Index tokens = 0;        // ids that the tokenizer knows, the only ones generated; 0: all
 };
 
 struct ForwardOptions {  // what it points to must live as long as the tape

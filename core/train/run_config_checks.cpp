@@ -156,7 +156,14 @@ class RunChecks {
 
   void check_components() {
     if (c_.model.norm.chosen()) c_.model.norm.check({}, report_);
-    if (c_.data.tokenizer.chosen()) c_.data.tokenizer.check({}, report_);
+    if (c_.data.tokenizer.chosen()) {
+      c_.data.tokenizer.check({}, report_);
+      const Index tokens = c_.data.tokenizer.traits().vocabulary;
+      if (c_.model.vocabulary > 0 && c_.model.vocabulary < tokens)
+        check_.error("model.vocabulary", "is less than the ", tokens,
+                     " tokens of data.tokenizer \"", c_.data.tokenizer.name(),
+                     "\"; raise it, or 0 to take the tokenizer's number");
+    }
     if (c_.data.dataset.chosen()) c_.data.dataset.check({c_.data.sequence_length}, report_);
     if (c_.parallel.world.chosen()) c_.parallel.world.check({}, report_);
     if (c_.optimizer.chosen()) c_.optimizer.check({}, report_);

@@ -44,7 +44,8 @@ Session::Session(const RunConfig& config, const Corpus& corpus, Rank& rank)
   spec.section = config.model;
   spec.layers = config.layer_kinds();
   spec.ffn = config.ffn;
-  spec.vocabulary = corpus.tokenizer->vocabulary();
+  spec.tokens = corpus.tokenizer->vocabulary();
+  spec.vocabulary = config.model.vocabulary > 0 ? config.model.vocabulary : spec.tokens;
   spec.dtype = run_dtype(config);
   spec.seed = config.model_seed();
   model = std::make_unique<Transformer>(spec, ranks);

@@ -146,6 +146,18 @@ TEST_CASE("a model whose routing is not causal does not generate") {
   });
 }
 
+TEST_CASE("ids that the tokenizer does not know are never generated") {
+  on_one_rank([](RankContext& ranks) {
+    ModelSpec spec = spec_of(small_recipe, kVocabulary, DType::f32);
+    spec.tokens = 3;
+    Transformer model(spec, ranks);
+    Sampling sampling;
+    sampling.temperature = 5;
+    sampling.tokens = 64;
+    for (const std::int32_t token : generate(model, {1, 2}, sampling)) CHECK(token < 3);
+  });
+}
+
 TEST_CASE("an empty prompt and logits that are not finite are errors for users") {
   on_one_rank([](RankContext& ranks) {
     Transformer model(spec_of(small_recipe, kVocabulary, DType::f32), ranks);
