@@ -1,35 +1,6 @@
 #include "core/moe/selection.h"
 
-#include "core/base/rng.h"
-#include "core/ops/jitter.k.h"
-
 namespace moelab {
-namespace {
-
-constexpr std::string_view kJitterStream = "router/jitter";
-
-DType compute_dtype(GateDType gate, DType run) {
-  if (gate == GateDType::f32) return DType::f32;
-  if (gate == GateDType::f64) return DType::f64;
-  return run;
-}
-
-// Element (t, h) is drawn at global id · H + h; a rank's tokens follow one another.
-void draw_jitter(const Rng& rng, double eps, const Tokens& tokens, const Tensor& noise_TH) {
-  const auto first = static_cast<std::uint64_t>(tokens.global_id(0) * noise_TH.size(1));
-  dispatch_real(noise_TH.dtype(), "jitter", [&](auto zero) {
-    MOELAB_KERNELS::draw_jitter(noise_TH.numel(), eps, rng.key(), rng.salt(), first,
-                                noise_TH.data<decltype(zero)>());
-  });
-}
-
-// Step, micro-batch and layer as one coordinate of the draws.
-std::uint64_t salt_of(const Moment& moment, Index layer) {
-  const auto part = [](Index i) { return static_cast<std::uint64_t>(i); };
-  return part(moment.step) << 32U | part(moment.micro_batch) << 16U | part(layer);
-}
-
-}  // namespace
 
 void SelectionParams::describe(ParamVisitor& v) {
   v("k", k, "experts chosen per token", at_least(1));
@@ -41,11 +12,7 @@ void SelectionParams::describe(ParamVisitor& v) {
     "a group's score is the sum of its largest keys, this many; 0: k / group_limit",
     between(0, static_cast<double>(kMaxExpertGroups)));
   v("scaling", scaling, "factor on the combine weights", greater_than(0));
-  v("jitter", jitter,
-    "relative noise on the router's input while training: each element times U(1-jitter, 1+jitter)",
-    from_below(0, 1));
-  v("dtype", dtype, "precision of logits, scores and selection; input: the run's");
-  v("bias", bias, "add a trained bias to the logits");
+  GateParams::describe(v);
 }
 
 void SelectionParams::check(const Router::Facts& facts, Checker& checker) const {
@@ -77,11 +44,8 @@ void SelectionParams::check(const Router::Facts& facts, Checker& checker) const 
 }
 
 Router::Traits SelectionParams::traits() const {
-  Router::Traits traits;
+  Router::Traits traits = GateParams::traits();
   traits.k = k;
-  traits.stochastic = jitter > 0;
-  traits.gate_bias = bias;
-  if (jitter > 0) traits.train_inference_gap.push_back("input jitter is drawn in training only");
   return traits;
 }
 
@@ -126,58 +90,30 @@ std::string OwnScoreParams::formula_for(const std::string& score) const {
              normalize && k > 1 ? " / (sum over chosen s_j + 1e-20)" : "", scaling_text());
 }
 
-TopKRouter::TopKRouter(const SelectionParams& params, const RouterRule& rule,
-                       const Context& context)
-    : params_(params),
-      rule_(rule),
-      noise_name_(context.name + ".jitter"),
-      experts_(context.experts),
-      compute_(compute_dtype(params.dtype, context.dtype)) {
-  const Init normal{Init::Kind::normal, context.init_std};
-  weight_EH_ = make_parameter(context.backend, context.dtype, context.name + ".weight",
-                              {context.experts, context.hidden}, normal, true);
-  if (params.bias)
-    bias_E_ = make_parameter(context.backend, context.dtype, context.name + ".bias",
-                             {context.experts}, {Init::Kind::zeros, 0}, false);
-}
-
-Variable TopKRouter::jittered(Tape& tape, const RouterInput& input) const {
-  if (params_.jitter <= 0) return input.x_TH;
-  const Tensor noise_TH = tape.backend().empty_like(input.x_TH.value);
-  const bool replayed = input.noise && *input.noise && (*input.noise)(noise_name_, noise_TH);
-  if (!replayed && input.moment.phase != Phase::train) return input.x_TH;
-  if (!replayed) {
-    const Rng rng(input.moment.seed, kJitterStream, salt_of(input.moment, input.layer));
-    draw_jitter(rng, params_.jitter, input.tokens, noise_TH);
-  }
-  return multiply(tape, input.x_TH, noise_TH);
-}
-
-Routing TopKRouter::route(Tape& tape, const RouterInput& input) {
+Routing route_top_k(Tape& tape, const RouterInput& input, const Variable& logits_TE,
+                    const RouterRule& rule, const Tensor& bias_E,
+                    const std::vector<std::int32_t>* ids) {
+  const Index experts = logits_TE.value.size(1);
   if (input.forced) {
-    const auto pairs = static_cast<Index>(input.forced->expert_P.size());
-    MOELAB_CHECK(pairs == input.tokens.count() * rule_.k, "forced routing of ", pairs,
-                 " pairs for ", input.tokens.count(), " tokens and k ", rule_.k);
-    for (const std::int32_t e : input.forced->expert_P)
-      MOELAB_CHECK(e >= -1 && e < experts_, "forced expert ", e, " of ", experts_);
+    ids = &input.forced->expert_P;
+    const auto pairs = static_cast<Index>(ids->size());
+    MOELAB_CHECK(pairs == input.tokens.count() * rule.k, "forced routing of ", pairs,
+                 " pairs for ", input.tokens.count(), " tokens and k ", rule.k);
+    for (const std::int32_t e : *ids)
+      MOELAB_CHECK(e >= -1 && e < experts, "forced expert ", e, " of ", experts);
   }
-  const Variable weight = tape.leaf(weight_EH_);
-  const Variable bias = params_.bias ? tape.leaf(bias_E_) : Variable{};
+  RouterScores scores = router_select(tape, logits_TE, rule, bias_E, input.tokens.valid_T, ids,
+                                      input.x_TH.value.dtype());
   Routing out;
-  out.logits_TE =
-      gating(tape, jittered(tape, input), weight, params_.bias ? &bias : nullptr, compute_);
-  RouterScores scores =
-      router_select(tape, out.logits_TE, rule_, input.bias_E, input.tokens.valid_T,
-                    input.forced ? &input.forced->expert_P : nullptr, input.x_TH.value.dtype());
+  out.logits_TE = logits_TE;
   out.weight_P = scores.weight_P;
   out.scores_TE = scores.scores_TE;
-  out.plan = uniform_plan(input.tokens.count(), experts_, rule_.k, std::move(scores.expert_P));
+  out.plan = uniform_plan(input.tokens.count(), experts, rule.k, std::move(scores.expert_P));
   return out;
 }
 
-void TopKRouter::parameters(const std::function<void(Parameter&)>& visit) {
-  visit(weight_EH_);
-  if (params_.bias) visit(bias_E_);
+Routing TopKRouter::route(Tape& tape, const RouterInput& input) {
+  return route_top_k(tape, input, logits(tape, input), rule_, input.bias_E);
 }
 
 }  // namespace moelab

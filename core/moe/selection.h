@@ -1,29 +1,17 @@
-// What every top-k router shares: gate, selection among scores, weights, jitter. A router is a
+// What every top-k router shares beside the gate: selection among scores, and weights. A router is a
 // score and its own parameters beside these (routers/softmax.cpp). T tokens, H hidden, E experts.
 #pragma once
-#include <array>
 #include <string>
 #include <vector>
 
-#include "core/autograd/functions.h"
-#include "core/moe/router.h"
+#include "core/moe/gate.h"
 
 namespace moelab {
 
-enum class GateDType : std::uint8_t { input, f32, f64 };
-template <>
-struct EnumNames<GateDType> {
-  static constexpr std::array<std::pair<std::string_view, GateDType>, 3> value{
-      {{"input", GateDType::input}, {"f32", GateDType::f32}, {"f64", GateDType::f64}}};
-};
-
-struct SelectionParams {
+struct SelectionParams : GateParams {
   std::int64_t k = 2;
   std::int64_t groups = 0, group_limit = 0, group_top = 0;
   double scaling = 1.0;
-  double jitter = 0.0;
-  GateDType dtype = GateDType::input;
-  bool bias = false;
   void describe(ParamVisitor& v);
   void check(const Router::Facts& facts, Checker& checker) const;
   Router::Traits traits() const;
@@ -46,24 +34,21 @@ struct OwnScoreParams : SelectionParams {
   std::string formula_for(const std::string& score) const;
 };
 
-// Gate, jitter and selection by a rule.
-class TopKRouter : public Router {
+// Gate and selection by a rule.
+class TopKRouter : public GatedRouter {
  public:
-  TopKRouter(const SelectionParams& params, const RouterRule& rule, const Context& context);
+  TopKRouter(const SelectionParams& params, const RouterRule& rule, const Context& context)
+      : GatedRouter(params, context), rule_(rule) {}
   Routing route(Tape& tape, const RouterInput& input) override;
-  void parameters(const std::function<void(Parameter&)>& visit) override;
-  Parameter* gate() override { return &weight_EH_; }
 
  private:
-  Variable jittered(Tape& tape, const RouterInput& input) const;
-
-  SelectionParams params_;
   RouterRule rule_;
-  std::string noise_name_;
-  Index experts_ = 0;
-  DType compute_;
-  Parameter weight_EH_;
-  Parameter bias_E_;  // value undefined without bias
 };
+
+// `ids`, if given, are k experts a token in choice order, −1 absent: selected elsewhere or forced.
+// `bias_E` enters the selection only. Weights, scores and plan follow.
+Routing route_top_k(Tape& tape, const RouterInput& input, const Variable& logits_TE,
+                    const RouterRule& rule, const Tensor& bias_E,
+                    const std::vector<std::int32_t>* ids = nullptr);
 
 }  // namespace moelab
