@@ -6,18 +6,19 @@ namespace {
 
 class Softmax final : public TopKRouter {
  public:
-  struct Params : SelectionParams {
+  struct Params : SelectionParams, NormalizeParams {
     bool score_first = false;
-    bool normalize = false;
+    Params() { normalize = false; }
     void describe(ParamVisitor& v) {
       SelectionParams::describe(v);
       v("score_first", score_first,
         "softmax over all experts before the top-k; else over the chosen logits after it");
-      v("normalize", normalize,
-        "with score_first: divide the chosen scores by their sum (unless k = 1)");
+      NormalizeParams::describe(
+          v, "with score_first: divide the chosen scores by their sum (unless k = 1)");
     }
     void check(const Router::Facts& facts, Checker& checker) const {
       SelectionParams::check(facts, checker);
+      NormalizeParams::check(checker);
       if (normalize && !score_first)
         checker.error("normalize", "has no effect: a softmax over the chosen logits sums to 1; ",
                       "remove it or set score_first = true");
@@ -29,9 +30,8 @@ class Softmax final : public TopKRouter {
       RouterRule rule = SelectionParams::rule();
       rule.score = ScoreKind::softmax;
       rule.key_is_logit = !score_first;
-      rule.weights = !score_first ? WeightRule::softmax_chosen
-                     : normalize  ? WeightRule::normalized
-                                  : WeightRule::softmax_all;
+      put(rule, WeightRule::softmax_all);
+      if (!score_first) rule.weights = WeightRule::softmax_chosen;
       return rule;
     }
     std::string formula() const {
@@ -39,8 +39,7 @@ class Softmax final : public TopKRouter {
         return str("logits l = W x; choose ", selection_text("l"),
                    "; weights w_i = exp(l_i) / sum over chosen exp(l_j)", scaling_text());
       return str("scores s = softmax(W x) over all experts; choose ", selection_text("s"),
-                 "; weights w_i = s_i",
-                 normalize && k > 1 ? " / (sum over chosen s_j + 1e-20)" : "", scaling_text());
+                 "; weights w_i = s_i", text(k), scaling_text());
     }
   };
   Softmax(const Params& params, const Context& context)

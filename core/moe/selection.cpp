@@ -11,6 +11,8 @@ void SelectionParams::describe(ParamVisitor& v) {
   v("group_top", group_top,
     "a group's score is the sum of its largest keys, this many; 0: k / group_limit",
     between(0, static_cast<double>(kMaxExpertGroups)));
+  v("group_mask", group_mask,
+    "experts outside the best groups: excluded, or with the key 0, which beats negative keys");
   v("scaling", scaling, "factor on the combine weights", greater_than(0));
   GateParams::describe(v);
 }
@@ -22,6 +24,8 @@ void SelectionParams::check(const Router::Facts& facts, Checker& checker) const 
   if (groups == 0 && group_limit == 0) {
     if (group_top != 0)
       checker.error("group_top", "has no effect without groups; set groups and group_limit");
+    if (group_mask != GroupMask::excluded)
+      checker.error("group_mask", "has no effect without groups; set groups and group_limit");
     return;
   }
   if (groups == 0) return checker.error("group_limit", "needs groups; set both or neither");
@@ -56,6 +60,7 @@ RouterRule SelectionParams::rule() const {
   rule.groups = groups;
   rule.group_limit = group_limit;
   rule.group_top = group_top;
+  rule.zero_outside = group_mask == GroupMask::zero;
   return rule;
 }
 
@@ -64,7 +69,8 @@ std::string SelectionParams::selection_text(const std::string& key) const {
                          " + choice bias (if a balancer gives one), ties to the lower id");
   if (groups > 0)
     text += str(", out of the ", group_limit, " of ", groups, " groups with the largest sum of ",
-                group_top > 0 ? group_top : k / group_limit, " keys");
+                group_top > 0 ? group_top : k / group_limit, " keys",
+                group_mask == GroupMask::zero ? "; the key is 0 in the others" : "");
   return text;
 }
 
@@ -72,22 +78,70 @@ std::string SelectionParams::scaling_text() const {
   return scaling == 1.0 ? "" : " * " + exact(scaling);
 }
 
+void NormalizeParams::describe(ParamVisitor& v, std::string_view doc) {
+  v("normalize", normalize, doc);
+  v("normalize_epsilon", normalize_epsilon, "added to the sum that chosen scores are divided by",
+    at_least(0));
+  v("normalize_floor", normalize_floor, "chosen scores are divided by no less than this",
+    at_least(0));
+  v("normalize_power", normalize_power,
+    "p of the norm that chosen scores are divided by; 1: their sum", at_least(1));
+  v("normalize_single", normalize_single, "divide at k = 1 as well, where every weight becomes 1");
+}
+
+void NormalizeParams::check(Checker& checker) const {
+  if (normalize) return;
+  const NormalizeParams plain;
+  const auto unused = [&](std::string_view key, bool set) {
+    if (set) checker.error(key, "has no effect without normalize = true; set it or remove this");
+  };
+  unused("normalize_epsilon", normalize_epsilon != plain.normalize_epsilon);
+  unused("normalize_floor", normalize_floor != plain.normalize_floor);
+  unused("normalize_power", normalize_power != plain.normalize_power);
+  unused("normalize_single", normalize_single);
+}
+
+void NormalizeParams::put(RouterRule& rule, WeightRule otherwise) const {
+  rule.weights = normalize ? WeightRule::normalized : otherwise;
+  rule.epsilon = normalize_epsilon;
+  rule.floor = normalize_floor;
+  rule.power = normalize_power;
+  rule.normalize_single = normalize_single;
+}
+
+std::string NormalizeParams::text(std::int64_t k) const {
+  if (!normalize || (k == 1 && !normalize_single)) return "";
+  std::string sum = normalize_power == 1.0 ? "sum over chosen s_j"
+                                           : str("(sum over chosen s_j^", exact(normalize_power),
+                                                 ")^(1/", exact(normalize_power), ")");
+  if (normalize_floor > 0) sum = str("max(", sum, ", ", exact(normalize_floor), ")");
+  return normalize_epsilon > 0 ? str(" / (", sum, " + ", exact(normalize_epsilon), ")")
+                               : str(" / (", sum, ")");
+}
+
 void OwnScoreParams::describe(ParamVisitor& v) {
   SelectionParams::describe(v);
-  v("normalize", normalize, "divide the chosen scores by their sum (unless k = 1)");
+  NormalizeParams::describe(v, "divide the chosen scores by their sum (unless k = 1)");
+  v("choose_by", choose_by, "what the choice compares: scores, or the logits they come from");
+}
+
+void OwnScoreParams::check(const Router::Facts& facts, Checker& checker) const {
+  SelectionParams::check(facts, checker);
+  NormalizeParams::check(checker);
 }
 
 RouterRule OwnScoreParams::rule_for(ScoreKind score) const {
   RouterRule rule = SelectionParams::rule();
   rule.score = score;
-  rule.key_is_logit = false;
-  rule.weights = normalize ? WeightRule::normalized : WeightRule::raw;
+  rule.key_is_logit = choose_by == ChooseBy::logit;
+  put(rule, WeightRule::raw);
   return rule;
 }
 
 std::string OwnScoreParams::formula_for(const std::string& score) const {
-  return str("scores s = ", score, "; choose ", selection_text("s"), "; weights w_i = s_i",
-             normalize && k > 1 ? " / (sum over chosen s_j + 1e-20)" : "", scaling_text());
+  const bool by_logit = choose_by == ChooseBy::logit;
+  return str("scores s = ", score, "; choose ", selection_text(by_logit ? "logit" : "s"),
+             "; weights w_i = s_i", text(k), scaling_text());
 }
 
 Routing route_top_k(Tape& tape, const RouterInput& input, const Variable& logits_TE,
@@ -97,8 +151,8 @@ Routing route_top_k(Tape& tape, const RouterInput& input, const Variable& logits
   if (input.forced) {
     ids = &input.forced->expert_P;
     const auto pairs = static_cast<Index>(ids->size());
-    MOELAB_CHECK(pairs == input.tokens.count() * rule.k, "forced routing of ", pairs,
-                 " pairs for ", input.tokens.count(), " tokens and k ", rule.k);
+    MOELAB_CHECK(pairs == input.tokens.count() * rule.k, "forced routing of ", pairs, " pairs for ",
+                 input.tokens.count(), " tokens and k ", rule.k);
     for (const std::int32_t e : *ids)
       MOELAB_CHECK(e >= -1 && e < experts, "forced expert ", e, " of ", experts);
   }

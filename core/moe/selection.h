@@ -1,5 +1,5 @@
-// What every top-k router shares beside the gate: selection among scores, and weights. A router is a
-// score and its own parameters beside these (routers/softmax.cpp). T tokens, H hidden, E experts.
+// What every top-k router shares beside the gate: selection among scores, and weights. A router is
+// a score and its own parameters beside these (routers/softmax.cpp). T tokens, H hidden, E experts.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,9 +8,25 @@
 
 namespace moelab {
 
+// What experts outside the best groups are: not eligible, or eligible with the key 0.
+enum class GroupMask : std::uint8_t { excluded, zero };
+template <>
+struct EnumNames<GroupMask> {
+  static constexpr std::array<std::pair<std::string_view, GroupMask>, 2> value{
+      {{"excluded", GroupMask::excluded}, {"zero", GroupMask::zero}}};
+};
+
+enum class ChooseBy : std::uint8_t { score, logit };
+template <>
+struct EnumNames<ChooseBy> {
+  static constexpr std::array<std::pair<std::string_view, ChooseBy>, 2> value{
+      {{"score", ChooseBy::score}, {"logit", ChooseBy::logit}}};
+};
+
 struct SelectionParams : GateParams {
   std::int64_t k = 2;
   std::int64_t groups = 0, group_limit = 0, group_top = 0;
+  GroupMask group_mask = GroupMask::excluded;
   double scaling = 1.0;
   void describe(ParamVisitor& v);
   void check(const Router::Facts& facts, Checker& checker) const;
@@ -23,10 +39,23 @@ struct SelectionParams : GateParams {
   std::string scaling_text() const;
 };
 
-// Routers that score each expert on its own and choose by the scores: sigmoid, sqrtsoftplus.
-struct OwnScoreParams : SelectionParams {
+// How chosen scores become combine weights: w_i = s_i / (max(‖s‖, floor) + epsilon).
+struct NormalizeParams {
   bool normalize = true;
+  double normalize_epsilon = 1e-20, normalize_floor = 0, normalize_power = 1;
+  bool normalize_single = false;
+  void describe(ParamVisitor& v, std::string_view doc);
+  void check(Checker& checker) const;
+  void put(RouterRule& rule, WeightRule otherwise) const;
+  // " / (sum over chosen s_j + 1e-20)" or "".
+  std::string text(std::int64_t k) const;
+};
+
+// Routers that score each expert on its own and choose by the scores: sigmoid, sqrtsoftplus.
+struct OwnScoreParams : SelectionParams, NormalizeParams {
+  ChooseBy choose_by = ChooseBy::score;
   void describe(ParamVisitor& v);
+  void check(const Router::Facts& facts, Checker& checker) const;
 
  protected:
   RouterRule rule_for(ScoreKind score) const;

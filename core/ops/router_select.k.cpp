@@ -10,7 +10,7 @@
 namespace moelab::MOELAB_KERNELS {
 namespace {
 
-constexpr double kTiny = 1e-20;  // Megatron's guard of normalising sums
+constexpr double kTiny = 1e-20;  // guards the sum over all experts
 
 template <class T>
 MOELAB_HD inline T raw_score(ScoreKind kind, T logit) {
@@ -70,6 +70,9 @@ MOELAB_HD inline void select_row(const RouterRule& rule, Index experts, const Ke
   if (rule.groups <= 0 || rule.group_limit >= rule.groups) return top.scan(0, experts, key);
   const Index size = experts / rule.groups;
   const std::uint64_t allowed = best_groups<T>(rule, size, key);
+  if (rule.zero_outside)
+    return top.scan(0, experts,
+                    [&](Index e) { return (allowed >> e / size & 1) != 0 ? key(e) : T(0); });
   for (Index g = 0; g < rule.groups; ++g)
     if ((allowed >> g & 1) != 0) top.scan(g * size, (g + 1) * size, key);
 }
@@ -94,17 +97,28 @@ struct ChosenSoftmax {
   MOELAB_HD T operator()(T logit) const { return fast_exp(logit - most) * inverse; }
 };
 
+// What the chosen scores are divided by, and its derivative by each of them.
 template <class T>
-MOELAB_HD inline T chosen_sum(const T* s, const std::int32_t* chosen, Index k) {
-  T sum = T(kTiny);
-  for (Index i = 0; i < k; ++i)
-    if (chosen[i] >= 0) sum += s[chosen[i]];
-  return sum;
-}
-
-MOELAB_HD inline bool divides_by_sum(const RouterRule& rule) {
-  return rule.weights == WeightRule::normalized && rule.k > 1;
-}
+struct Divisor {
+  T value = T(1), norm = T(0), power = T(1);
+  bool moves = false;  // with the scores
+  template <class Score>
+  MOELAB_HD Divisor(const RouterRule& rule, const std::int32_t* chosen, const Score& score) {
+    if (rule.weights != WeightRule::normalized || (rule.k == 1 && !rule.normalize_single)) return;
+    power = static_cast<T>(rule.power);
+    for (Index i = 0; i < rule.k; ++i)
+      if (chosen[i] >= 0)
+        norm += power == T(1) ? score(chosen[i]) : std::pow(score(chosen[i]), power);
+    if (power != T(1)) norm = std::pow(norm, T(1) / power);
+    moves = norm >= static_cast<T>(rule.floor);
+    value = (moves ? norm : static_cast<T>(rule.floor)) + static_cast<T>(rule.epsilon);
+  }
+  MOELAB_HD T slope(T score) const {
+    if (!moves) return T(0);
+    if (power == T(1)) return T(1);
+    return norm > T(0) ? std::pow(score / norm, power - T(1)) : T(0);
+  }
+};
 
 template <class T, class W>
 MOELAB_HD inline void row_weights(const RouterRule& rule, const T* l, const T* s,
@@ -116,7 +130,7 @@ MOELAB_HD inline void row_weights(const RouterRule& rule, const T* l, const T* s
       w[i] = chosen[i] < 0 ? W(0) : static_cast<W>(c * softmax(l[chosen[i]]));
     return;
   }
-  const T sum = divides_by_sum(rule) ? chosen_sum(s, chosen, rule.k) : T(1);
+  const T sum = Divisor<T>(rule, chosen, [=](std::int32_t e) { return s[e]; }).value;
   for (Index i = 0; i < rule.k; ++i)
     w[i] = chosen[i] < 0 ? W(0) : static_cast<W>(c * (s[chosen[i]] / sum));
 }
@@ -207,20 +221,18 @@ MOELAB_HD inline void weights_gradient(const Team& team, const RouterRule& rule,
   }
   const bool softmax = rule.score == ScoreKind::softmax;
   const auto score = [=](std::int32_t e) { return softmax ? n[e] : raw_score(rule.score, l[e]); };
-  T sum = T(1), dot = T(0);
-  if (divides_by_sum(rule)) {
-    sum = T(kTiny);
+  const Divisor<T> divisor(rule, chosen, score);
+  T dot = T(0);
+  if (divisor.moves) {
     for (Index i = 0; i < k; ++i)
-      if (chosen[i] >= 0) {
-        sum += score(chosen[i]);
-        dot += static_cast<T>(dw[i]) * score(chosen[i]);
-      }
-    dot /= sum;
+      if (chosen[i] >= 0) dot += static_cast<T>(dw[i]) * score(chosen[i]);
+    dot /= divisor.value;
   }
   T through = T(0);  // Σ ds·s: what softmax takes from every expert
   for (Index i = 0; i < k; ++i) {
     if (chosen[i] < 0) continue;
-    const T ds = c * (static_cast<T>(dw[i]) - dot) / sum;
+    const T ds =
+        c * (static_cast<T>(dw[i]) - dot * divisor.slope(score(chosen[i]))) / divisor.value;
     const T slope = softmax ? n[chosen[i]] : raw_slope(rule.score, l[chosen[i]]);
     if (team.lane() == 0) dl[chosen[i]] += ds * slope;
     if (softmax) through += ds * slope;

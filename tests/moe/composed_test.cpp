@@ -22,6 +22,7 @@ Dual operator*(Dual a, Dual b) { return {a.v * b.v, a.d * b.v + a.v * b.d}; }
 Dual operator/(Dual a, Dual b) { return {a.v / b.v, (a.d * b.v - a.v * b.d) / (b.v * b.v)}; }
 Dual exp(Dual a) { return {std::exp(a.v), a.d * std::exp(a.v)}; }
 Dual log(Dual a) { return {std::log(a.v), a.d / a.v}; }
+Dual pow(Dual a, double p) { return exp(Dual{p} * log(a)); }
 Dual sqrt(Dual a) { return {std::sqrt(a.v), a.d / (2 * std::sqrt(a.v))}; }
 
 using Row = std::vector<Dual>;
@@ -46,9 +47,12 @@ Row raw_scores(ScoreKind kind, const Row& logits) {
   return out;
 }
 
-Row normalized(Row s) {
-  Dual sum{1e-20};
-  for (const Dual& x : s) sum = sum + x;
+Row normalized(Row s, const RouterRule& rule = {}) {
+  Dual sum;
+  for (const Dual& x : s) sum = sum + pow(x, rule.power);
+  sum = pow(sum, 1 / rule.power);
+  if (sum.v < rule.floor) sum = {rule.floor};
+  sum = sum + Dual{rule.epsilon};
   for (Dual& x : s) x = x / sum;
   return s;
 }
@@ -71,7 +75,7 @@ std::vector<std::size_t> choose(const RouterRule& rule, const std::vector<double
     }
     for (Index i = 0; i < rule.group_limit; ++i) score[best_of(score)] = -1e9;
     for (std::size_t e = 0; e < key.size(); ++e)
-      if (score[e / static_cast<std::size_t>(size)] > -1e8) left[e] = -1e9;
+      if (score[e / static_cast<std::size_t>(size)] > -1e8) left[e] = rule.zero_outside ? 0 : -1e9;
   }
   std::vector<std::size_t> chosen;
   for (Index i = 0; i < rule.k; ++i) {
@@ -96,7 +100,8 @@ Composed compose(const RouterRule& rule, const Row& logits, const std::vector<do
   for (const std::size_t e : out.chosen)
     picked.push_back(rule.weights == WeightRule::softmax_chosen ? logits[e] : raw[e]);
   if (rule.weights == WeightRule::softmax_chosen) picked = softmax(picked);
-  if (rule.weights == WeightRule::normalized && rule.k > 1) picked = normalized(picked);
+  if (rule.weights == WeightRule::normalized && (rule.k > 1 || rule.normalize_single))
+    picked = normalized(picked, rule);
   for (const Dual& w : picked) out.weights.push_back(Dual{rule.scaling} * w);
   return out;
 }
@@ -201,6 +206,37 @@ TEST_CASE("router_select equals its composed form for every score, weight rule, 
             CAPTURE(grouped);
             check_rule(rule);
           }
+}
+
+TEST_CASE("router_select's normalisers and group masks equal their composed form") {
+  RouterRule rule;
+  rule.score = ScoreKind::sigmoid;
+  rule.weights = WeightRule::normalized;
+  rule.key_is_logit = false;
+  rule.scaling = 1.5;
+  for (const Index k : {1, 2, 3})
+    for (const double epsilon : {0.0, 0.25})
+      for (const double floor : {0.0, 1.4})  // between the sums of k = 2: active for some tokens
+        for (const double power : {1.0, 2.0, 3.0})
+          for (const bool single : {false, true}) {
+            rule.k = k;
+            rule.epsilon = epsilon;
+            rule.floor = floor;
+            rule.power = power;
+            rule.normalize_single = single;
+            CAPTURE(k);
+            CAPTURE(epsilon);
+            CAPTURE(floor);
+            CAPTURE(power);
+            CAPTURE(single);
+            check_rule(rule);
+          }
+  RouterRule masked;
+  masked.groups = 4;
+  masked.group_limit = masked.group_top = 2;
+  masked.zero_outside = true;
+  masked.k = 3;
+  check_rule(masked);  // keys are logits here, many of them negative
 }
 
 TEST_CASE("weighted_lse_square equals its composed form") {

@@ -173,6 +173,48 @@ TEST_CASE("a router's contradictions are named with their remedy") {
         std::string::npos);
 }
 
+TEST_CASE("experts outside the best groups: excluded, or a key of 0 that beats negative ones") {
+  const std::vector<double> logits{-1, -2, -9, -9, -8, -8, -7, -7};
+  const std::string recipe =
+      "type = \"softmax\"\nk = 2\ngroups = 4\ngroup_limit = 1\ngroup_top = 1\n";
+  RouterBench excluded(recipe, 8, DType::f64),
+      zero(recipe + "group_mask = \"zero\"", 8, DType::f64);
+  excluded.route(make_tokens(excluded.backend(), 1, 1), logits);
+  zero.route(make_tokens(zero.backend(), 1, 1), logits);
+  CHECK(excluded.routing().plan->expert_P == std::vector<std::int32_t>{0, 1});
+  CHECK(zero.routing().plan->expert_P == std::vector<std::int32_t>{2, 3});
+}
+
+TEST_CASE("choosing by logits tells apart experts whose scores have saturated") {
+  const std::vector<double> logits{40, 50, 60, 0};
+  RouterBench score("type = \"sigmoid\"\nk = 1", 4, DType::f32);
+  RouterBench logit("type = \"sigmoid\"\nk = 1\nchoose_by = \"logit\"", 4, DType::f32);
+  score.route(make_tokens(score.backend(), 1, 1), logits);
+  logit.route(make_tokens(logit.backend(), 1, 1), logits);
+  CHECK(score.routing().plan->expert_P == std::vector<std::int32_t>{0});
+  CHECK(logit.routing().plan->expert_P == std::vector<std::int32_t>{2});
+}
+
+TEST_CASE("normalisers are parameters of every router with scores") {
+  const std::vector<double> logits{0, 0, -50, -50};  // sigmoid: 0.5, 0.5, 0, 0
+  const auto weight = [&](const std::string& keys) {
+    RouterBench bench("type = \"sigmoid\"\n" + keys, 4, DType::f64);
+    bench.route(make_tokens(bench.backend(), 1, 1), logits);
+    return doubles(bench.routing().weight_P.value)[0];
+  };
+  CHECK(weight("k = 2") == doctest::Approx(0.5));
+  CHECK(weight("k = 2\nnormalize_epsilon = 1.0") == doctest::Approx(0.25));
+  CHECK(weight("k = 2\nnormalize_floor = 2.0") == doctest::Approx(0.25));
+  CHECK(weight("k = 2\nnormalize_power = 2.0") == doctest::Approx(std::sqrt(0.5)));
+  CHECK(weight("k = 1") == doctest::Approx(0.5));
+  CHECK(weight("k = 1\nnormalize_single = true") == doctest::Approx(1.0));
+  const Router::Facts facts{16, 8, false, false};
+  CHECK(problems("type = \"sigmoid\"\nnormalize = false\nnormalize_floor = 1.0", facts)
+            .find("normalize = true") != std::string::npos);
+  CHECK(problems("type = \"softmax\"\ngroup_mask = \"zero\"", facts).find("no effect") !=
+        std::string::npos);
+}
+
 TEST_CASE("formulas say what is chosen and how it is weighed") {
   CHECK(component<Router>("type = \"softmax\"\nk = 2").formula().find("the 2 experts") !=
         std::string::npos);
