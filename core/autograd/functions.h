@@ -24,6 +24,11 @@ Variable add(Tape&, const Variable& a, const Variable& b);
 // The same elements under another shape; forward shares the storage.
 Variable reshape(Tape&, const Variable& x, Shape shape);
 Variable scale(Tape&, const Variable& a, double factor);
+// y = x · min(base · e^exponent, most): a trained temperature. Saves x.
+Variable scale_exp(Tape&, const Variable& x_TW, const Variable& exponent_1, double base,
+                   double most);
+// y = log(1 + e^x) + offset. Saves x.
+Variable softplus(Tape&, const Variable& x, double offset);
 // Zeroes each element with probability p and scales the rest by 1/(1−p); element i of row t draws
 // index (global_row + t)·width + i of `rng`.
 Variable dropout(Tape&, const Variable& x_TD, double p, const Rng& rng, Index first_global_row);
@@ -93,6 +98,28 @@ struct RouterScores {                  // results of router_select
 RouterScores router_select(Tape&, const Variable& logits_TE, const RouterRule& rule,
                            const Tensor& bias_E, const Tensor& valid_T,
                            const std::vector<std::int32_t>* forced_P, DType out);
+// SparseMixer-v2 (Liu et al. 2023; Phi-3.5-MoE): k rounds, each of which leaves out the experts
+// that lie below the best of those left, m, by (m − l_e) / max(|l_e|, m) > 2·epsilon, chooses one
+// of the rest, and weighs it by its softmax among them. With Gumbel noise the choice is a sample;
+// with uniform noise u a choice that is not the best keeps its whole weight where u > 3/4 and a
+// third of it elsewhere. Backward passes dweight through the softmax, whatever that factor was: an
+// estimate of the gradient through the sampling (of third order, after Heun), not the derivative.
+struct SparseMixerRule {
+  std::int64_t k = 2;
+  double epsilon = 0.01, scaling = 1.0;
+};
+struct SparseMixerInput {
+  Tensor bias_E;  // enters the choice only
+  Tensor valid_T;
+  const std::vector<std::int32_t>* forced_P = nullptr;
+  Tensor gumbel_PE, uniform_P;  // f64; undefined: no noise
+};
+struct SparseMixerChoice {
+  Variable weight_P;                   // in `out`; 0 where absent
+  std::vector<std::int32_t> expert_P;  // −1 for invalid tokens
+};
+SparseMixerChoice sparse_mixer(Tape&, const Variable& logits_TE, const SparseMixerRule& rule,
+                               const SparseMixerInput& input, DType out);
 // logits_TE = x_TH · w_EHᵀ (+ b_E) computed in `compute` (f32 or f64; x and w widen).
 Variable gating(Tape&, const Variable& x_TH, const Variable& w_EH, const Variable* b_E,
                 DType compute);

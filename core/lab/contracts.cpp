@@ -105,7 +105,9 @@ std::string gradient_broken(LayerBench& bench, const LayerRun& base, const std::
 
 std::string gradients_broken(const ContractSubject& subject) {
   return on_one_rank([&](RankContext& ranks) -> std::string {
-    LayerBench bench(subject.params, {}, ranks);
+    LayerCase c;
+    if (subject.params.router.traits().estimated_gradient) c.phase = Phase::eval;
+    LayerBench bench(subject.params, c, ranks);
     const LayerRun base = bench.run();
     constexpr Index kInputSamples = 19, kParameterSamples = 7;
     Index compared = 0;

@@ -24,6 +24,9 @@ struct Routing {
   // Scores normalised over all E experts (softmax, or sigmoid/Σ): what balancing losses see. Rows
   // of invalid tokens are 0.
   Variable scores_TE;
+  // Of routers that add Gaussian noise to their logits, in training: the logits without it, and its
+  // standard deviation. Undefined elsewhere.
+  Variable clean_logits_TE, noise_std_TE;
 };
 
 // Recorded draws, so that noise can be played back: fill(name, out) writes the values and returns
@@ -68,7 +71,10 @@ class Router : public Module {
     bool causal = true;               // a token's routing depends on no later token
     bool non_causal_allowed = false;  // the recipe says: evaluate and generate all the same
     bool variable_k = false;
-    bool stochastic = false;         // draws noise in training
+    bool stochastic = false;  // draws noise in training
+    // In training, backward estimates a gradient through a sampled choice; it is not the derivative
+    // of forward, which contracts then take from evaluation.
+    bool estimated_gradient = false;
     Index k = 0;                     // experts a token; 0 when it varies
     double mean_k = 0;               // expected experts a token where k varies (for explain); 0: k
     std::optional<ScopeSpec> scope;  // what a selection across tokens is computed over
