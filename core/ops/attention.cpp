@@ -131,14 +131,6 @@ T exponentials(Index begin, Index end, T scale, T shift, T* s) {
   return sum;
 }
 
-template <class T>
-T dot(Index n, const T* a, const T* b) {
-  T total = T(0);
-#pragma omp simd reduction(+ : total)
-  for (Index i = 0; i < n; ++i) total += a[i] * b[i];
-  return total;
-}
-
 // The first column that rows [i0, i1) see, at a whole vector.
 template <class T>
 Index first_column(const Sight& sight, Index i0, Index i1) {
@@ -253,7 +245,7 @@ class BackwardHead {
                                          ds + begin, lp, false);
       T delta[kTileRows];
       for (Index r = 0; r < rows; ++r)
-        delta[r] = dot(D, o + (i + r) * q_stride, do_LD + (i + r) * dp);
+        delta[r] = simd::dot(D, o + (i + r) * q_stride, do_LD + (i + r) * dp);
       for (Index r = 0; r < rows; ++r) {
         T* row_p = p + r * lp;
         const Index seen = round_up<T>(i + r + 1);

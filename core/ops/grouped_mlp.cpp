@@ -6,6 +6,7 @@
 #include "core/ops/grouped.h"
 #include "core/ops/inverse_index.h"
 #include "core/ops/permute.k.h"
+#include "core/ops/simd_product.h"
 #include "core/ops/worker_scratch.h"
 
 namespace moelab {
@@ -26,14 +27,6 @@ void gather_tile(const GroupedMlpArgs<T>& args, Index begin, Index end, T* x_nH)
     else
       std::copy_n(args.source_SH + s * args.hidden, args.hidden, x_nH);
   }
-}
-
-template <class T>
-T dot(Index n, const T* a, const T* b) {
-  T total = T(0);
-#pragma omp simd reduction(+ : total)
-  for (Index i = 0; i < n; ++i) total += a[i] * b[i];
-  return total;
 }
 
 // Columns [begin, end) of the sum of rows: db_N (+)= Σ_r weight_r · dy_RN[r], rows in order.
@@ -73,7 +66,8 @@ struct BackwardTile {
     act.dweight = dweight_R ? dweight_R + tile.begin : nullptr;
     args.activation->backward(act);
     if (dweight_R && args.down_bias_eH)
-      for (Index r = 0; r < n; ++r) act.dweight[r] += dot(H, dy + r * H, args.down_bias_eH + e * H);
+      for (Index r = 0; r < n; ++r)
+        act.dweight[r] += simd::dot(H, dy + r * H, args.down_bias_eH + e * H);
     if (dx_RH) rows_times(n, H, G, h, args.up_eGH + e * G * H, dx_beta, dx_RH + tile.begin * H);
     if (x_RH) gather_tile(args, tile.begin, tile.end, x_RH + tile.begin * H);
   }

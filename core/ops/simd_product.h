@@ -141,6 +141,15 @@ void transpose(Index rows, Index columns, const T* from, Index stride, T* to, In
     }
 }
 
+// Σ a·b of any n numbers anywhere.
+template <class T>
+T dot(Index n, const T* a, const T* b) {
+  T total = T(0);
+#pragma omp simd reduction(+ : total)
+  for (Index i = 0; i < n; ++i) total += a[i] * b[i];
+  return total;
+}
+
 // The largest of n numbers, n a positive multiple of kLanes at a whole vector.
 template <class T>
 T largest(Index n, const T* x) {

@@ -29,11 +29,8 @@ void run_ranks(const RunConfig& config, int threads, const std::function<void(Ra
   const auto ranks = static_cast<int>(config.parallel.ranks);
   const auto world =
       config.parallel.world.make({ranks, std::chrono::seconds(config.parallel.timeout_seconds)});
-  const int own = std::max(1, threads / ranks);
-  world->run([&](Rank& rank) {
-    set_threads(own);
-    body(rank);
-  });
+  set_threads(threads);  // the world shares them among its ranks
+  world->run(body);
 }
 
 Session::Session(const RunConfig& config, const Corpus& corpus, Rank& rank)

@@ -5,10 +5,11 @@
 
 #include <doctest/doctest.h>
 #include "core/autograd/functions.h"
-#include "core/base/threads.h"
+#include "tests/support/steady_memory.h"
 #include "tests/support/tolerance.h"
 
 using namespace moelab;
+using moelab::testing::check_steady_memory;
 
 namespace {
 
@@ -94,17 +95,9 @@ TEST_CASE("attention asks the arena for the same memory in every pass, on any nu
     tape.seed(o, 1.0);
     tape.backward();
   };
-  const int before = threads();
-  for (const int count : {1, 2, 5}) {
-    CAPTURE(count);
-    set_threads(count);
-    pass();
-    const ArenaCounters warm = backend->arena().counters();
+  check_steady_memory(*backend, pass, [&] {
     for (int i = 0; i < 20; ++i) pass();
-    CHECK(backend->arena().counters().system_allocations == warm.system_allocations);
-    CHECK(backend->arena().counters().peak_bytes == warm.peak_bytes);
-  }
-  set_threads(before);
+  });
 }
 
 TEST_CASE("rope turns pairs (j, j + D/2) by position · theta^(-2j/D)") {

@@ -7,10 +7,11 @@
 
 #include <doctest/doctest.h>
 #include "core/autograd/functions.h"
-#include "core/base/threads.h"
+#include "tests/support/steady_memory.h"
 #include "tests/support/tolerance.h"
 
 using namespace moelab;
+using moelab::testing::check_steady_memory;
 
 namespace {
 
@@ -153,15 +154,9 @@ TEST_CASE("grouped_mlp asks the system for no memory once warm, whatever the row
     tape.seed(y, 1.0);
     tape.backward();
   };
-  const int before = threads();
-  for (const int count : {1, 2, 5}) {
-    CAPTURE(count);
-    set_threads(count);
-    pass(10);
-    const ArenaCounters warm = backend->arena().counters();
-    for (Index empty = 0; empty <= 100; empty += 7) pass(empty);
-    CHECK(backend->arena().counters().system_allocations == warm.system_allocations);
-    CHECK(backend->arena().counters().peak_bytes == warm.peak_bytes);
-  }
-  set_threads(before);
+  check_steady_memory(
+      *backend, [&] { pass(10); },
+      [&] {
+        for (Index empty = 0; empty <= 100; empty += 7) pass(empty);
+      });
 }
