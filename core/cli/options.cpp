@@ -19,7 +19,7 @@ std::map<std::string, Verb, std::less<>>& mutable_verbs() {
 }
 
 [[noreturn]] void usage_error(const Verb& verb, const std::string& what) {
-  throw Error(ExitCode::usage, str(verb.name, ": ", what, "\nsee moelab ", verb.name, " --help"));
+  throw Error(ExitCode::usage, str(what, "\nsee moelab ", verb.name, " --help"));
 }
 
 po::options_description description_of(const Verb& verb) {
@@ -43,6 +43,29 @@ std::string unknown_option(const Verb& verb, std::string given) {
   text += "; known:";
   for (const std::string& name : known) text += str(" --", name);
   return text;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+// What a script passes when its variable is not set; never what the user means.
+void refuse_empty(const Verb& verb, const std::string& option, const std::string& value) {
+  if (!value.empty()) return;
+  const auto at = std::ranges::find(verb.options, option, &Option::name);
+  const std::string wanted = at == verb.options.end() ? "a value" : at->value;
+  usage_error(verb, str("--", option, " is empty; give ", wanted, ", or leave the option out"));
+}
+
+void check_positional(const Verb& verb, const Positional& positional, const std::string& given) {
+  if (given.empty()) usage_error(verb, str(positional.name, " is empty (", positional.doc, ")"));
+  const auto& words = positional.words;
+  if (words.empty() || std::ranges::find(words, given) != words.end()) return;
+  const std::string near = suggest(given, words);
+  usage_error(verb, str(positional.name, " = '", given, "' must be one of ", joined(words),
+                        near.empty() ? "" : "; did you mean '", near, near.empty() ? "" : "'?"));
 }
 
 // Characters, not bytes: every byte of UTF-8 that does not go on with a character begins one.
@@ -147,6 +170,7 @@ class OptionTable {
         out.positionals_.insert(out.positionals_.end(), option.value.begin(), option.value.end());
         continue;
       }
+      for (const std::string& value : option.value) refuse_empty(verb, option.string_key, value);
       auto& values = out.values_[option.string_key];
       values.insert(values.end(), option.value.begin(), option.value.end());
     }
@@ -158,14 +182,22 @@ Arguments parse_arguments(const Verb& verb, const std::vector<std::string>& word
   Arguments out;
   try {
     out = OptionTable::collect(verb, words);
+  } catch (const po::invalid_command_line_syntax& error) {
+    if (error.kind() == po::invalid_syntax::empty_adjacent_parameter) {
+      const std::string given = error.get_option_name();  // "--out"
+      refuse_empty(verb, given.substr(std::min(given.size(), given.find_first_not_of('-'))), "");
+    }
+    usage_error(verb, error.what());
   } catch (const po::error& error) {
     usage_error(verb, error.what());
   }
+  for (std::size_t i = 0; i < std::min(out.positionals(), verb.positionals.size()); ++i)
+    check_positional(verb, verb.positionals[i], out.positional(i));
   std::size_t required = 0;
   for (const Positional& positional : verb.positionals) required += positional.required ? 1 : 0;
   if (out.positionals() < required)
-    usage_error(verb, str("missing ", verb.positionals[out.positionals()].name, ": ",
-                          verb.positionals[out.positionals()].doc));
+    usage_error(verb, str("missing ", verb.positionals[out.positionals()].name, " (",
+                          verb.positionals[out.positionals()].doc, ")"));
   if (out.positionals() > verb.positionals.size())
     usage_error(verb, str("one word too many: '", out.positional(verb.positionals.size()), "'"));
   for (const Option& option : verb.options)

@@ -22,6 +22,7 @@ struct Positional {
   std::string name;  // "RECIPE"
   std::string doc;
   bool required = true;
+  std::vector<std::string> words = {};  // the only ones it may be; empty: any
 };
 
 // What the user gave. Values convert on request; one that does not convert is Error(usage) naming
@@ -56,8 +57,8 @@ struct Verb {
   int (*run)(const Arguments&, const Streams&) = nullptr;  // the exit code
 };
 
-// Throws Error(usage): unknown option (with the nearest one), missing value, missing or surplus
-// positional.
+// Throws Error(usage): unknown option (with the nearest one), missing or empty value, missing or
+// surplus positional, a positional that is none of its words. No value is ever "".
 Arguments parse_arguments(const Verb& verb, const std::vector<std::string>& words);
 bool wants_help(const std::vector<std::string>& words);  // --help or -h before any "--"
 std::string help_of(const Verb& verb);

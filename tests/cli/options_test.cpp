@@ -61,6 +61,24 @@ TEST_CASE("what does not fit the table is refused with a reason") {
   check_refused({"r", "--quiet=1"}, "quiet");
 }
 
+TEST_CASE("an empty value or positional is refused with what is wanted, never taken as a default") {
+  check_refused({"r", "--out", ""}, "--out is empty; give DIR, or leave the option out");
+  check_refused({"r", "--out="}, "--out is empty; give DIR, or leave the option out");
+  check_refused({"r", "--set", "a=1", "--set", ""}, "--set is empty; give K=V");
+  check_refused({""}, "RECIPE is empty (what to do)");
+}
+
+TEST_CASE("a positional with words of its own takes no other; the verb is named once") {
+  Verb verb = kVerb;
+  verb.positionals[0].words = {"inspect", "export"};
+  CHECK(parse_arguments(verb, {"export"}).positional(0) == "export");
+  CHECK_THROWS_WITH_AS(parse_arguments(verb, {"exprt", "more"}),
+                       "RECIPE = 'exprt' must be one of inspect export; did you mean 'export'?\n"
+                       "see moelab toy --help",
+                       Error);
+  CHECK_THROWS_WITH_AS(parse({}), "missing RECIPE (what to do)\nsee moelab toy --help", Error);
+}
+
 TEST_CASE("values that do not convert name option, value and rule") {
   const Arguments a = parse({"r", "--threads", "two", "--rate", "-1"});
   CHECK_THROWS_WITH_AS(a.integer("threads", 1, 1),

@@ -52,7 +52,8 @@ void layer(const Arguments& arguments, std::ostream& out) {
 
 void training(const Arguments& arguments, const Streams& streams) {
   if (arguments.positionals() < 2)
-    throw Error(ExitCode::usage, "bench train: missing RECIPE; see moelab bench --help");
+    throw Error(ExitCode::usage,
+                "train needs a RECIPE, e.g. recipes/quickstart.toml\nsee moelab bench --help");
   Report report;
   const RunConfig config = load_recipe_argument(arguments, streams, report, 1);
   BenchTrainOptions options;
@@ -68,17 +69,16 @@ int run(const Arguments& arguments, const Streams& streams) {
     ops(arguments, streams.out);
   else if (what == "layer")
     layer(arguments, streams.out);
-  else if (what == "train")
-    training(arguments, streams);
   else
-    throw Error(ExitCode::usage, str("bench: '", what, "' must be one of ops layer train"));
+    training(arguments, streams);
   return 0;
 }
 
 const RegisterVerb registered{
     {.name = "bench",
      .summary = "time ops, one MoE layer, or a recipe's training steps",
-     .positionals = {{"WHAT", "ops, layer or train"}, {"RECIPE", "of train", false}},
+     .positionals = {{"WHAT", "ops, layer or train", true, {"ops", "layer", "train"}},
+                     {"RECIPE", "of train", false}},
      .options = {{"only", "TEXT", "ops: those whose name holds TEXT"},
                  {"shape", "S", "layer: C1 to C5 or T,H,F,E,k; default: C1 to C5", true},
                  {"routing", "R,…", "layer: uniform, zipf; default: both"},

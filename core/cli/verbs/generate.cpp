@@ -27,7 +27,9 @@ int run(const Arguments& arguments, const Streams& streams) {
   const SavedModel saved = open_saved(arguments.positional(0), arguments.texts("set"), streams.err);
   const std::string prompt = arguments.text("prompt", saved.config.sample.prompt);
   if (prompt.empty())
-    throw Error(ExitCode::usage, "--prompt is empty; give at least one character, e.g. a newline");
+    throw Error(ExitCode::usage,
+                "sample.prompt of the model's recipe is empty; give --prompt with at least one "
+                "character");
   const Sampling sampling = sampling_argument(arguments, saved.config.sample);
   const int threads = threads_argument(arguments);
   streams.out << prompt << std::flush;
