@@ -74,21 +74,24 @@ std::vector<std::string> split_key(std::string_view key) {
   }
 }
 
-// TOML if it is TOML, else a bare word.
-Node parse_set_value(const std::string& text, const std::string& name, Report& report) {
+// TOML if it is TOML, else a bare word; nothing after reporting a value that can only be a mistake.
+std::optional<Node> parse_set_value(const std::string& text, const std::string& key,
+                                    Report& report) {
   Report attempt;
+  const std::string name = "--set " + key;
   Node parsed = parse_recipe("v = " + text, name, Source::Origin::set, attempt);
   Source source{Source::Origin::set, name, 0, 0};
-  const bool quoted = text.find_first_of("\"'[{") == 0;
   if (!attempt.has_errors() && parsed.table()->size() == 1 && parsed.find("v")) {
     Node value = std::move(parsed.table()->begin()->second);
     value.source = value.key_source = source;
     return value;
   }
-  if (quoted && attempt.has_errors())
-    report.problem({Problem::Severity::error, source,
-                    str("the value is not TOML: ", attempt.problems().front().text), ""});
-  return {text, source, source};
+  const std::string why = attempt.has_errors() ? attempt.problems().front().text : "";
+  const bool meant_as_toml =
+      text.find_first_of("\"'[{") == 0 || why.find(kTooManyBits) != std::string::npos;
+  if (!meant_as_toml || why.empty()) return Node{text, source, source};
+  report.problem({Problem::Severity::error, source, "the value is not TOML: " + why, key});
+  return {};
 }
 
 void apply_set(Node& tree, const std::string& set, Report& report) {
@@ -105,7 +108,9 @@ void apply_set(Node& tree, const std::string& set, Report& report) {
   if (equals == std::string::npos || parts.size() > kMaxRecipeDepth ||
       !std::all_of(parts.begin(), parts.end(), is_bare_key))
     return fail(str("'", set.substr(0, 60), "' is not of the form section.key=value"));
-  Node value = parse_set_value(set.substr(equals + 1), "--set " + key, report);
+  std::optional<Node> given = parse_set_value(set.substr(equals + 1), key, report);
+  if (!given) return;
+  Node value = *std::move(given);
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
     Node outer{Node::Table{}, value.source, value.source};
     outer.table()->emplace(*part, std::move(value));

@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 #include "registry/recipe.h"
@@ -86,6 +87,16 @@ bool blank_line(std::string& text, int number) {
   return true;
 }
 
+// toml++ says only that a number is not representable.
+std::string with_remedy(std::string_view description) {
+  std::string text(description);
+  if (text.find(kTooManyBits) != std::string::npos)
+    text += str("; integers lie in [", std::numeric_limits<std::int64_t>::min(), ", ",
+                std::numeric_limits<std::int64_t>::max(),
+                "], and a real number has a point or an exponent");
+  return text;
+}
+
 Node empty_table(const std::string& name, Source::Origin origin) {
   const Source start{origin, name, name.starts_with("--set") ? 0 : 1, 1};
   return {Node::Table{}, start, start};
@@ -116,7 +127,7 @@ Node parse_recipe(std::string_view text, const std::string& name, Source::Origin
       return root;
     } catch (const toml::parse_error& error) {
       const Source at = converter.source(error.source());
-      problem(at, std::string(error.description()));
+      problem(at, with_remedy(error.description()));
       if (at.line <= last_line || !blank_line(left, at.line)) break;
       last_line = at.line;
     }

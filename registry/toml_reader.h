@@ -18,6 +18,9 @@ constexpr int kMaxRecipeDepth = 16;  // brackets inside each other; dots in a ke
 std::optional<std::string> read_recipe_file(const std::string& path, const Source& blame,
                                             Report& report);
 
+// In the text of the problem about an integer that does not fit.
+constexpr std::string_view kTooManyBits = "not representable in 64 bits";
+
 struct GuardFinding {
   std::size_t offset = 0;
   std::string text;

@@ -79,6 +79,7 @@ TEST_CASE("--set takes TOML values, bare words, and nothing malformed") {
   CHECK(with("zoo.colour='red'") == "");
   CHECK(with("zoo.pet={type='dog',barks=3}") == "");
   CHECK(with("zoo.name=") == "");
+  CHECK(with("zoo.name=007") == "");
   CHECK(with("zoo.size=999") == "--set zoo.size: error: zoo.size = 999 must be in [1, 100]\n");
   CHECK(has(with("zoo.sizes=1"), "--set zoo.sizes: error: unknown key 'zoo.sizes'; did you mean"));
   CHECK(has(with("zoo.size.deep=1"), "zoo.size = {deep = 1} must be an integer, not a table"));
@@ -90,6 +91,22 @@ TEST_CASE("--set takes TOML values, bare words, and nothing malformed") {
   CHECK(has(with("zoo.name=" + repeat("[", 1000000)), "not TOML"));
   CHECK(has(with("zoo.name=\xff"), "UTF-8"));
   CHECK(has(with("zoo.size=1\nzoo.ratio=0.5"), "must be an integer, not a string"));
+}
+
+TEST_CASE("an integer beyond 64 bits is told to be one, with the range, and is no string") {
+  const Folder folder;
+  const std::string range =
+      "'99999999999999999999' is not representable in 64 bits; integers lie in "
+      "[-9223372036854775808, 9223372036854775807], and a real number has a point or an exponent\n";
+  const std::string good = folder.write("good.toml", "[zoo]\nsize = 1\n");
+  Report in_file, set;
+  load(folder.write("z.toml", "[zoo]\nsize = 99999999999999999999\n"), {}, in_file);
+  load(good, {"zoo.size=99999999999999999999"}, set);
+  CHECK(has(lines(in_file), "z.toml:2:"));
+  CHECK(lines(in_file).ends_with(range));
+  CHECK(lines(set).starts_with("--set zoo.size: error: "));
+  CHECK(lines(set).ends_with(range));
+  CHECK(set.problems().size() == 1);
 }
 
 TEST_CASE("several mistakes of syntax are found in one go") {
