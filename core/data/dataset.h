@@ -39,7 +39,9 @@ class Dataset {
   struct Facts {
     std::int64_t length = 0;
   };
-  struct Traits {};
+  struct Traits {
+    bool heldout = true;  // false: its parameters hold no text out
+  };
   struct Context {
     std::int64_t length = 0;  // L
     std::int64_t batch = 0;   // global rows a step
@@ -48,6 +50,8 @@ class Dataset {
   };
   virtual ~Dataset() = default;
   virtual Row train_row(std::int64_t step, std::int64_t row) const = 0;  // row of the global batch
+  // Training rows until all of the text has been shown; 0: no such number.
+  virtual std::int64_t epoch_rows() const { return 0; }
   // The held-out text cut into rows so that every token after the first is scored exactly once.
   virtual std::int64_t heldout_rows() const = 0;
   virtual Row heldout_row(std::int64_t row) const = 0;

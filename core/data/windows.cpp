@@ -7,6 +7,12 @@
 
 namespace moelab {
 
+std::int64_t RowOrder::windows(std::int64_t length, std::int64_t size) const {
+  const std::int64_t whole =
+      order == Order::shuffled ? (size - length) / length : (size - 2) / length;
+  return std::max<std::int64_t>(1, whole);
+}
+
 std::int64_t RowOrder::window(std::int64_t step, std::int64_t row, std::int64_t length,
                               std::int64_t size) const {
   MOELAB_CHECK(size >= length + 2, "size ", size, " length ", length);
@@ -14,12 +20,11 @@ std::int64_t RowOrder::window(std::int64_t step, std::int64_t row, std::int64_t 
   if (order == Order::sequential) return index * length % (size - length - 1);
   // Windows of an epoch lie end to end; its offset moves their cuts, so that no text stays at the
   // start of a window for ever.
-  const std::int64_t windows = std::max<std::int64_t>(1, (size - length) / length);
-  const std::int64_t offsets = std::min(length, size - windows * length);
-  const auto epoch = static_cast<std::uint64_t>(index / windows);
+  const std::int64_t n = windows(length, size), offsets = std::min(length, size - n * length);
+  const auto epoch = static_cast<std::uint64_t>(index / n);
   const Rng offset(seed, "data/offset");
   return static_cast<std::int64_t>(offset.below(epoch, static_cast<std::uint64_t>(offsets))) +
-         item(step, row, windows) * length;
+         item(step, row, n) * length;
 }
 
 std::int64_t RowOrder::item(std::int64_t step, std::int64_t row, std::int64_t n) const {

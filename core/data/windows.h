@@ -27,6 +27,9 @@ struct RowOrder {
   std::int64_t window(std::int64_t step, std::int64_t row, std::int64_t length,
                       std::int64_t size) const;
 
+  // The windows of an epoch; in order: until the text begins again.
+  std::int64_t windows(std::int64_t length, std::int64_t size) const;
+
   // Which of n ≥ 1 items the row shows: each once an epoch, permuted or in order.
   std::int64_t item(std::int64_t step, std::int64_t row, std::int64_t n) const;
 };

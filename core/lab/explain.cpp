@@ -111,16 +111,16 @@ std::string size(const RunConfig& config, const RunCost& cost) {
   return out;
 }
 
-// Tokens of the training text, or why they are not known.
-std::string epochs(const RunConfig& config, Index tokens) {
+// How often the training text is shown, or why that is not known.
+std::string epochs(const RunConfig& config) {
   try {
     const std::shared_ptr<const Tokenizer> tokenizer = config.data.tokenizer.make({});
     const auto dataset = config.data.dataset.make(
         {config.data.sequence_length, config.train.batch, config.data_seed(), tokenizer});
-    const Index text = dataset->tokens(Split::train);
-    return str(
-        fixed(static_cast<double>(tokens) / static_cast<double>(std::max<Index>(1, text)), 2),
-        " of ", count(text), " tokens");
+    const Index rows = config.total_steps() * config.train.batch, epoch = dataset->epoch_rows();
+    if (epoch == 0) return "unknown: the dataset has none";
+    return str(fixed(static_cast<double>(rows) / static_cast<double>(epoch), 2), " of ",
+               count(epoch), " rows, ", count(dataset->tokens(Split::train)), " tokens");
   } catch (const Error& error) {
     return str("unknown: data not found (", error.what(), ")");
   }
@@ -129,7 +129,7 @@ std::string epochs(const RunConfig& config, Index tokens) {
 std::string run(const RunConfig& config, const RunCost& cost) {
   const Index tokens = config.total_steps() * config.train.batch * config.data.sequence_length;
   return str("Run\n  steps   ", config.total_steps(), "\n  tokens  ", count(tokens), "\n  epochs  ",
-             epochs(config, tokens), "\n  FLOPs   ",
+             epochs(config), "\n  FLOPs   ",
              scaled(cost.training_flops * static_cast<double>(tokens), 1000, ""), "\n");
 }
 

@@ -19,6 +19,7 @@ class RunChecks {
     check_device();
     check_parallel();
     check_batch();
+    check_evaluation();
     check_sampling();
     check_components();
   }
@@ -147,6 +148,15 @@ class RunChecks {
                    " data-parallel ranks");
     if (c_.eval.batch % dp() != 0)
       check_.error("eval.batch", "must be divisible by the ", dp(), " data-parallel ranks");
+  }
+
+  void check_evaluation() {
+    if ((c_.eval.every == 0 && !c_.eval.final) || !c_.data.dataset.chosen()) return;
+    if (!c_.data.dataset.traits().heldout)
+      check_.warning("data.dataset.heldout_fraction", "holds out no text: ",
+                     c_.eval.every > 0 ? str("eval.every = ", c_.eval.every) : "eval.final = true",
+                     " will measure nothing; raise it, or set eval.every = 0 and "
+                     "eval.final = false");
   }
 
   void check_sampling() {

@@ -46,8 +46,21 @@ TEST_CASE("data inspect tells files, sizes and rows") {
   CHECK(result.code == 0);
   for (const char* part :
        {"100 bytes in 1 file", "train:    75 bytes, 75 tokens", "held out: 25 bytes, 25 tokens",
-        "held-out rows of 8: 4", "a step shows 16 tokens; an epoch is 4.6 steps", "fingerprint: "})
+        "held-out rows of 8: 4", "a step shows 2 rows of 8; an epoch is 8 rows, 4 steps",
+        "fingerprint: "})
     CHECK_MESSAGE(contains(result.text, part), part);
+}
+
+TEST_CASE("data inspect counts an epoch of padded documents in documents") {
+  const TemporaryFolder folder;
+  const std::string recipe = recipe_with(folder, folder.write("t.txt", "ab\ncd\nefghijklmnop\nq"));
+  const CommandResult result =
+      run_moelab("data inspect " + recipe +
+                 " --set data.dataset='{type = \"documents\", mode = \"pad\", separator = "
+                 "\"\\n\", heldout_fraction = 0.01}'");
+  CHECK(result.code == 0);
+  // ab, cd, and efghijklmnop in two rows of 8
+  CHECK_MESSAGE(contains(result.text, "an epoch is 4 rows, 2 steps"), result.text);
 }
 
 TEST_CASE("each kind of failure has its exit code") {
@@ -61,6 +74,13 @@ TEST_CASE("each kind of failure has its exit code") {
   CHECK(run_moelab("data export " + good + " --split half").code == 2);
   CHECK(run_moelab("eval " + folder.path()).code == 4);
   CHECK(run_moelab("generate " + folder.path()).code == 4);
+}
+
+TEST_CASE("a wrong action of data is told before the recipe that is missing too") {
+  const CommandResult result = run_moelab("data bar");
+  CHECK(result.code == 2);
+  CHECK(result.text.starts_with("moelab: ACTION = 'bar' must be one of inspect export"));
+  CHECK(run_moelab("data").text.starts_with("moelab: missing ACTION ("));
 }
 
 TEST_CASE("components as text and as data") {

@@ -94,6 +94,23 @@ TEST_CASE("a good recipe is read, and its resolved text reads back to the same v
   CHECK(resolved_toml(second) == resolved);
 }
 
+TEST_CASE("evaluation without held-out text is warned of, with and without eval.every") {
+  const toy::Folder folder;
+  const std::string path = folder.write("good.toml", kGood);
+  const auto says = [&](std::vector<std::string> sets) {
+    sets.emplace_back("data.dataset.heldout_fraction=0");
+    const CheckResult check = check_recipe(path, sets);
+    CHECK(check.code == ExitCode::ok);
+    return check.text;
+  };
+  const std::string warning =
+      "--set data.dataset.heldout_fraction: warning: data.dataset.heldout_fraction = 0.0 holds out "
+      "no text: ";
+  CHECK(says({}).starts_with(warning + "eval.final = true will measure nothing; raise it"));
+  CHECK(says({"eval.every=5"}).starts_with(warning + "eval.every = 5 will measure nothing"));
+  CHECK(says({"eval.final=false"}) == path + ": no errors, 0 warnings\n");
+}
+
 TEST_CASE("tokens give the steps; --set wins over the recipe") {
   const toy::Folder folder;
   const std::string path = folder.write("good.toml", kGood);

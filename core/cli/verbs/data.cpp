@@ -19,15 +19,17 @@ std::unique_ptr<Dataset> open_dataset(const RunConfig& config) {
 }
 
 void inspect(const RunConfig& config, const Dataset& data, std::ostream& out) {
-  const std::int64_t row_tokens = config.train.batch * config.data.sequence_length;
   out << data.describe();
   for (const Split split : {Split::train, Split::heldout})
     out << (split == Split::train ? "train:    " : "held out: ") << data.bytes(split) << " bytes, "
         << data.tokens(split) << " tokens\n";
-  out << "held-out rows of " << config.data.sequence_length << ": " << data.heldout_rows() << "\n"
-      << "a step shows " << row_tokens << " tokens; an epoch is "
-      << exact(static_cast<double>(data.tokens(Split::train) * 10 / row_tokens) / 10.0)
-      << " steps\nfingerprint: " << std::hex << data.fingerprint() << std::dec << "\n";
+  const std::int64_t rows = data.epoch_rows(), length = config.data.sequence_length;
+  out << "held-out rows of " << length << ": " << data.heldout_rows() << "\n"
+      << "a step shows " << config.train.batch << " rows of " << length;
+  if (rows > 0)
+    out << "; an epoch is " << rows << " rows, "
+        << exact(static_cast<double>(rows * 10 / config.train.batch) / 10.0) << " steps";
+  out << "\nfingerprint: " << std::hex << data.fingerprint() << std::dec << "\n";
 }
 
 Split split_of(const std::string& name) {
@@ -44,18 +46,11 @@ void write_file(const std::string& path, const std::string& bytes) {
 }
 
 int run(const Arguments& arguments, const Streams& streams) {
-  const std::string action = arguments.positional(0);
-  if (action != "inspect" && action != "export") {
-    const std::string near = suggest(action, std::vector<std::string>{"inspect", "export"});
-    throw Error(ExitCode::usage,
-                str("data: '", action, "' must be one of inspect export",
-                    near.empty() ? "" : "; did you mean '", near, near.empty() ? "" : "'?"));
-  }
   Report report;
   const RunConfig config = load_recipe_argument(arguments, streams, report, 1);
   const Split split = split_of(arguments.text("split", "heldout"));
   const std::unique_ptr<Dataset> data = open_dataset(config);
-  if (action == "inspect")
+  if (arguments.positional(0) == "inspect")
     inspect(config, *data, streams.out);
   else if (arguments.has("out"))
     write_file(arguments.text("out"), data->raw(split));
@@ -67,7 +62,10 @@ int run(const Arguments& arguments, const Streams& streams) {
 const RegisterVerb registered{
     {.name = "data",
      .summary = "inspect a recipe's text, or write one of its parts",
-     .positionals = {{"ACTION", "inspect: files, sizes, rows; export: the bytes of --split"},
+     .positionals = {{"ACTION",
+                      "inspect: files, sizes, rows; export: the bytes of --split",
+                      true,
+                      {"inspect", "export"}},
                      recipe_positional()},
      .options = {{"split", "S", "export: heldout (default) or train"},
                  {"out", "FILE", "export: where to; default: standard output"},

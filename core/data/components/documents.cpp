@@ -106,6 +106,7 @@ class Documents final : public Dataset {
         from_below(0, 1));
       v("order", order, "shuffled: every window or document once an epoch; sequential: in order");
     }
+    Traits traits() const { return {.heldout = heldout_fraction > 0}; }
     void check(const Facts&, Checker& c) const {
       if (path.empty()) c.error("path", "is empty; name a text file or a folder of text files");
     }
@@ -140,6 +141,10 @@ class Documents final : public Dataset {
       return train_.row(start, start + length_, length_, newline_);
     }
     return padded(train_, order_.item(step, row, static_cast<std::int64_t>(train_.pieces.size())));
+  }
+  std::int64_t epoch_rows() const override {
+    return mode_ == DocumentMode::pack ? order_.windows(length_, train_.size() + 1)
+                                       : static_cast<std::int64_t>(train_.pieces.size());
   }
   std::int64_t heldout_rows() const override {
     return mode_ == DocumentMode::pack ? (heldout_.size() + length_ - 1) / length_

@@ -33,6 +33,7 @@ class Text final : public Dataset {
         "tokens a held-out row scores, after length - stride tokens of context; 0: all of them",
         at_least(0));
     }
+    Traits traits() const { return {.heldout = heldout_fraction > 0}; }
     void check(const Facts& facts, Checker& c) const {
       if (path.empty()) c.error("path", "is empty; name a text file or a folder of text files");
       if (heldout_stride > facts.length)
@@ -70,6 +71,8 @@ class Text final : public Dataset {
           {train_[index(start + i)], train_[index(start + i + 1)], static_cast<std::int32_t>(i)});
     return out;
   }
+
+  std::int64_t epoch_rows() const override { return order_.windows(length_, tokens(Split::train)); }
 
   std::int64_t heldout_rows() const override {
     const std::int64_t n = tokens(Split::heldout);
