@@ -9,7 +9,7 @@ namespace moelab {
 
 std::string exact(double value) {
   char buffer[40];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, printable(value)).ptr;
   return {buffer, end};
 }
 

@@ -1,15 +1,28 @@
 // Small text helpers: str(a, b, …) concatenates anything printable.
 #pragma once
+#include <limits>
 #include <sstream>
 #include <string>
 #include <string_view>
 
 namespace moelab {
 
+// The value to print: NaN without its sign, which means nothing and would show as "-nan".
+template <class T>
+const T& printable(const T& value) {
+  return value;
+}
+inline double printable(const double& value) {
+  return value == value ? value : std::numeric_limits<double>::quiet_NaN();
+}
+inline float printable(const float& value) {
+  return value == value ? value : std::numeric_limits<float>::quiet_NaN();
+}
+
 template <class... Parts>
 std::string str(const Parts&... parts) {
   std::ostringstream out;
-  static_cast<void>((out << ... << parts));
+  static_cast<void>((out << ... << printable(parts)));
   return out.str();
 }
 

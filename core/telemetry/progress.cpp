@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kInPlace{100}, kPlain{2000};  // least time 
 template <class... Values>
 std::string formatted(const char* format, Values... values) {
   char text[160];
-  std::snprintf(text, sizeof text, format, values...);
+  std::snprintf(text, sizeof text, format, printable(values)...);
   return text;
 }
 

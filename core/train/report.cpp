@@ -3,13 +3,14 @@
 #include <cstdio>
 
 #include "core/telemetry/metrics.h"
+#include "registry/text.h"
 
 namespace moelab {
 namespace {
 
 std::string rounded(double value, int digits) {
   char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  std::snprintf(text, sizeof text, "%.*f", digits, printable(value));
   return text;
 }
 

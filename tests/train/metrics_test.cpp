@@ -75,6 +75,9 @@ TEST_CASE("progress: in place on a terminal, plain lines elsewhere, nothing when
   const std::string line = "step 5/10  loss 2.5000  1000 tokens/s  ETA 1:05  load max/mean 1.25";
   CHECK(progress_line(state, false) == line);
   CHECK(progress_line(state, true).find("\033[1m") != std::string::npos);
+  ProgressState broken = state;
+  broken.loss = std::copysign(std::nan(""), -1.0);
+  CHECK(progress_line(broken, false).starts_with("step 5/10  loss nan  1000"));
   const auto shown = [&](ProgressStyle style) {
     std::ostringstream out;
     Progress progress(out, style);
