@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
@@ -9,6 +10,7 @@
 
 #include "core/backend/cuda_plugin.h"
 #include "core/backend/gemm.h"
+#include "core/base/memory.h"
 #include "core/base/threads.h"
 #include "core/cli/options.h"
 #include "core/cli/version.h"
@@ -35,8 +37,8 @@ std::string gigabytes(double bytes) {
 std::string memory_lines() {
   const double page = static_cast<double>(::sysconf(_SC_PAGESIZE));
   const double all = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * page;
-  const double free = static_cast<double>(::sysconf(_SC_AVPHYS_PAGES)) * page;
-  std::string text = str("memory: ", gigabytes(all), ", free now ", gigabytes(free));
+  const double free = std::min(all, static_cast<double>(available_memory()));
+  std::string text = str("memory: ", gigabytes(all), ", a run can have ", gigabytes(free), " now");
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     text += str(", limited to ", gigabytes(static_cast<double>(limit.rlim_cur)), " (ulimit -v)");
