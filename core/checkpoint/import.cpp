@@ -31,7 +31,7 @@ std::vector<std::string> weight_files(const std::string& path) {
   if (fs::exists(whole)) return {whole.string()};
   throw Error(ExitCode::checkpoint,
               str("--init ", path, ": the folder holds neither model.safetensors nor ",
-                  "model.safetensors.index.json"));
+                  "model.safetensors.index.json; name the folder or file of the weights"));
 }
 
 // Where a piece may stand: a whole tensor, or a part of one that holds all experts.

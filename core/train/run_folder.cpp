@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -42,24 +43,49 @@ std::string now_text() {
 
 RunFolder::RunFolder(std::string path) : path_(std::move(path)) {
   std::error_code failure;
+  fs::path missing = fs::path(path_).lexically_normal();
+  if (!missing.has_filename()) missing = missing.parent_path();  // "runs/mine/"
+  for (; !missing.empty() && !fs::exists(missing, failure); missing = missing.parent_path())
+    made_.push_back(missing.string());
   fs::create_directories(path_, failure);
   if (failure)
     throw Error(ExitCode::resources,
                 str("cannot create the run folder ", path_, ": ", failure.message()));
-  lock_ = ::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (lock_ < 0)
-    throw Error(ExitCode::resources,
-                str("cannot write into the run folder ", path_, ": ", std::strerror(errno)));
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    ::close(lock_);
-    throw Error(ExitCode::usage, str("the run folder ", path_,
-                                     " is in use by another process; wait for it or choose another "
-                                     "folder with --out"));
+  lock();
+}
+
+void RunFolder::lock() {
+  for (bool mine = false; !mine;) {
+    lock_ = ::open(file("lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (lock_ < 0)
+      throw Error(ExitCode::resources,
+                  str("cannot write into the run folder ", path_, ": ", std::strerror(errno)));
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(lock_);
+      throw Error(ExitCode::usage, str("the run folder ", path_,
+                                       " is in use by another process; wait for it or choose "
+                                       "another folder with --out"));
+    }
+    struct stat held {
+    }, named{};  // differ when the last owner has just removed its lock
+    mine = ::fstat(lock_, &held) == 0 && ::stat(file("lock").c_str(), &named) == 0 &&
+           held.st_ino == named.st_ino;
+    if (!mine) ::close(lock_);
   }
 }
 
 RunFolder::~RunFolder() {
-  if (lock_ >= 0) ::close(lock_);
+  if (lock_ < 0) return;
+  std::error_code failure;
+  int entries = 0;
+  for (fs::directory_iterator at(path_, failure), end; !failure && at != end; at.increment(failure))
+    ++entries;
+  if (!failure && entries == 1) {  // the lock alone: no run came of it
+    ::unlink(file("lock").c_str());
+    for (const std::string& folder : made_)
+      if (::rmdir(folder.c_str()) != 0) break;
+  }
+  ::close(lock_);
 }
 
 bool RunFolder::holds_run() const { return holds_run_at(path_); }
@@ -95,15 +121,28 @@ std::string default_run_folder(const std::string& recipe, const std::string& pre
 
 Checkpoint find_checkpoint(const std::string& path, std::ostream& warnings) {
   if (fs::exists(path + "/meta.json")) return open_checkpoint(path);
+  std::string why = "it does not exist";
+  std::string remedy =
+      "name a run's folder, e.g. runs/latest, or a checkpoint's, e.g. "
+      "runs/latest/checkpoints/step-100";
   if (fs::exists(path + "/checkpoints")) {
     if (auto found = CheckpointStore(path + "/checkpoints", 2).newest_whole(warnings))
       return *std::move(found);
-    throw Error(ExitCode::checkpoint, str(path, " has no whole checkpoint"));
+    why = "the run's folder has no whole one";
+    remedy = "start the run anew";
+  } else if (fs::exists(path)) {
+    why = fs::is_directory(path) ? "it holds neither checkpoints/ nor meta.json" : "it is a file";
   }
-  throw Error(ExitCode::checkpoint,
-              str(path,
-                  " is neither a run's folder (with checkpoints/) nor a checkpoint's "
-                  "(with meta.json)"));
+  throw Error(ExitCode::checkpoint, str("no checkpoint at '", path, "': ", why, "; ", remedy));
+}
+
+std::string find_weights(const std::string& path, std::ostream& warnings) {
+  if (!fs::exists(path))
+    throw Error(ExitCode::checkpoint,
+                str("--init '", path, "' does not exist; name a .safetensors file, a folder with ",
+                    "model.safetensors or its index, or the folder of a run or checkpoint"));
+  const bool ours = fs::exists(path + "/checkpoints") || fs::exists(path + "/meta.json");
+  return ours ? find_checkpoint(path, warnings).file(kModelFile) : path;
 }
 
 std::string run_of(const std::string& path) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "core/checkpoint/store.h"
 
@@ -11,7 +12,8 @@ namespace moelab {
 class RunFolder {
  public:
   // Creates and locks the folder. Throws Error(usage) when another process writes into it, and
-  // Error(resources) when it cannot be made.
+  // Error(resources) when it cannot be made. A folder into which nothing was written goes away
+  // with the object.
   explicit RunFolder(std::string path);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -26,7 +28,9 @@ class RunFolder {
   std::string link_latest() const;
 
  private:
+  void lock();
   std::string path_;
+  std::vector<std::string> made_;  // folders that were not there before, the innermost first
   int lock_ = -1;
 };
 
@@ -39,6 +43,10 @@ std::string default_run_folder(const std::string& recipe, const std::string& pre
 // The checkpoint at `path`: a checkpoint's folder, or a run's folder, whose newest whole one is
 // taken. Throws Error(checkpoint).
 Checkpoint find_checkpoint(const std::string& path, std::ostream& warnings);
+
+// What --init names: a run's folder becomes the weights of its newest whole checkpoint, whatever
+// else exists stays. Throws Error(checkpoint).
+std::string find_weights(const std::string& path, std::ostream& warnings);
 
 // The run's folder that such a path lies in; "" if it is a checkpoint on its own.
 std::string run_of(const std::string& path);

@@ -41,8 +41,9 @@ std::string folder_of(const RunConfig& config, const TrainOptions& options) {
 }
 
 void announce(const RunConfig& config, const RunFolder& folder,
-              const std::optional<Checkpoint>& from, std::ostream& log) {
+              const std::optional<Checkpoint>& from, const std::string& init, std::ostream& log) {
   log << "run folder " << folder.path() << "\n";
+  if (!init.empty()) log << "starting from the weights of " << init << "\n";
   if (from)
     log << "resuming from " << from->path << ": step " << from->meta.step << " of "
         << config.total_steps() << "\n";
@@ -55,6 +56,7 @@ ExitCode train(const RunConfig& config, const Report& report, const TrainOptions
   const SignalGuard signals;
   const RunFolder folder(folder_of(config, options));
   const auto from = checkpoint_to_resume(options, folder, config.train.keep_checkpoints, log);
+  const std::string init = from || options.init.empty() ? "" : find_weights(options.init, log);
   const Corpus corpus = make_corpus(config);
   const std::string recipe = resolved_toml(report);
   if (from) check_resume(*from, recipe, corpus.dataset->fingerprint(), log);
@@ -62,13 +64,12 @@ ExitCode train(const RunConfig& config, const Report& report, const TrainOptions
   folder.write("environment.json", environment_json(options.threads, config.parallel.ranks));
   if (const std::string problem = folder.link_latest(); !problem.empty())
     log << "warning: " << problem << "\n";
-  if (!options.quiet) announce(config, folder, from, log);
+  if (!options.quiet) announce(config, folder, from, init, log);
 
   ProgressStyle style = style_of_stderr();
   style.quiet = options.quiet;
   style.every = config.train.log_every;
-  const TrainJob job{config, corpus, from ? &*from : nullptr, options.init, recipe, folder,
-                     log,    style};
+  const TrainJob job{config, corpus, from ? &*from : nullptr, init, recipe, folder, log, style};
   TrainOutcome outcome;
   run_ranks(config, options.threads, [&](Rank& rank) {
     TrainLoop loop(job, rank);

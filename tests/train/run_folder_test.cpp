@@ -42,6 +42,42 @@ TEST_CASE("a run folder in use is refused with the remedy, and free again afterw
   CHECK_THROWS_AS(RunFolder("/proc/none/run"), Error);
 }
 
+TEST_CASE("a run folder into which nothing was written goes away, with the folders made for it") {
+  const TemporaryFolder folder;
+  { const RunFolder run(folder.path("runs/deep/run/")); }
+  CHECK(fs::is_empty(folder.path()));
+  fs::create_directory(folder.path("runs"));
+  { const RunFolder run(folder.path("runs/run")); }
+  CHECK(fs::is_empty(folder.path("runs")));
+  { RunFolder(folder.path("runs/run")).write("recipe.toml", ""); }
+  { const RunFolder again(folder.path("runs/run")); }
+  CHECK(fs::exists(folder.path("runs/run/recipe.toml")));
+}
+
+TEST_CASE("a checkpoint that is not there: path, reason and remedy") {
+  const TemporaryFolder folder;
+  const auto says = [](const std::string& path) {
+    std::ostringstream warnings;
+    try {
+      find_checkpoint(path, warnings);
+    } catch (const Error& problem) {
+      CHECK(problem.code() == ExitCode::checkpoint);
+      return std::string(problem.what());
+    }
+    return std::string("found");
+  };
+  const std::string none = folder.path("none"), file = folder.write("file", "x");
+  CHECK(says(none).starts_with(str("no checkpoint at '", none, "': it does not exist; name a ")));
+  CHECK(says(file).starts_with(str("no checkpoint at '", file, "': it is a file; name a run's")));
+  CHECK(says(folder.path()).find("neither checkpoints/ nor meta.json") != std::string::npos);
+  fs::create_directories(folder.path("run/checkpoints"));
+  CHECK(says(folder.path("run")).find("has no whole one; start the run anew") != std::string::npos);
+  std::ostringstream warnings;
+  CHECK_THROWS_WITH_AS(find_weights(none, warnings), doctest::Contains("does not exist; name a"),
+                       Error);
+  CHECK(find_weights(file, warnings) == file);
+}
+
 TEST_CASE("runs/latest points to the run; default names count up") {
   const TemporaryFolder folder;
   const fs::path before = fs::current_path();

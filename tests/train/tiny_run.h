@@ -77,7 +77,8 @@ class TinyRun {
 
   // Trains into folder `name` with these values changed.
   Ended train(const std::string& name, const std::vector<std::string>& sets = {},
-              const std::string& resume = "none", int threads = 1) const {
+              const std::string& resume = "none", int threads = 1,
+              const std::string& init = "") const {
     Report report;
     const RunConfig config = load_run_config(recipe_, sets, report);
     std::ostringstream out, log;
@@ -87,6 +88,7 @@ class TinyRun {
     options.out = path(name);
     options.resume = resume;
     options.threads = threads;
+    options.init = init;
     ended.code = moelab::train(config, report, options, out, log);
     ended.out = out.str();
     ended.log = log.str();

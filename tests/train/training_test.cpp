@@ -57,6 +57,27 @@ TEST_CASE("resuming is bitwise equal to never having stopped") {
   CHECK(fs::exists(run.path("other/summary.json")));
 }
 
+TEST_CASE("a run refused for missing data or weights leaves nothing behind") {
+  const TinyRun run;
+  CHECK_THROWS_AS(run.train("a", {"data.dataset.path=none"}), Error);
+  CHECK_FALSE(fs::exists(run.path("a")));
+  CHECK_THROWS_AS(run.train("b", {}, "none", 1, run.path("none")), Error);
+  CHECK_FALSE(fs::exists(run.path("b")));
+}
+
+TEST_CASE("--init takes the folder of a run or of a checkpoint") {
+  const TinyRun run;
+  run.train("a");
+  const auto loss = run.numbers("a", "loss");
+  for (const std::string from : {"a", "a/checkpoints/step-12"}) {
+    CAPTURE(from);
+    const std::string name = "from-" + from.substr(from.rfind('/') + 1);
+    const Ended ended = run.train(name, {"train.steps=1"}, "none", 1, run.path(from));
+    CHECK(run.numbers(name, "loss").at(0) < loss.front() - 0.1);
+    CHECK(ended.log.find("a/checkpoints/step-12/model.safetensors\n") != std::string::npos);
+  }
+}
+
 TEST_CASE("a damaged checkpoint is named and the one before it is used") {
   const TinyRun run;
   const std::vector<std::string> sets{"train.checkpoint_every=4"};

@@ -24,16 +24,17 @@ const RegisterVerb registered{
     {.name = "train",
      .summary = "train what a recipe says and leave a run folder",
      .positionals = {recipe_positional()},
-     .options = {{"out", "DIR",
-                  "the run's folder; default: run.folder, else runs/ and the recipe's name"},
-                 {"resume", "FROM",
-                  "none (default): start anew; auto: go on from the newest whole checkpoint in the "
-                  "run's folder, if any; or the folder of a run or checkpoint"},
-                 {"init", "FILE",
-                  "start from these weights (safetensors with Qwen3-MoE or Mixtral names)"},
-                 set_option(),
-                 threads_option(),
-                 {"quiet", "", "no progress lines"}},
+     .options =
+         {{"out", "DIR", "the run's folder; default: run.folder, else runs/ and the recipe's name"},
+          {"resume", "FROM",
+           "none (default): start anew; auto: go on from the newest whole checkpoint in the "
+           "run's folder, if any; or the folder of a run or checkpoint"},
+          {"init", "PATH",
+           "start from these weights: safetensors with Qwen3-MoE, Mixtral or our names, or the "
+           "folder of a run or checkpoint"},
+          set_option(),
+          threads_option(),
+          {"quiet", "", "no progress lines"}},
      .notes = "SIGTERM and Ctrl-C save a checkpoint and end with exit code 75 and 130.\n"
               "Example: moelab train recipes/quickstart.toml --out runs/mine --resume auto",
      .run = run}};
