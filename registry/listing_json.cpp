@@ -1,4 +1,4 @@
-// The listings as JSON; the only file of registry/ that sees nlohmann-json.
+// The listings as JSON.
 #include <nlohmann/json.hpp>
 
 #include "registry/listing.h"

@@ -5,6 +5,7 @@
 #include "core/train/recipe_page.h"
 #include "core/train/run_config_checks.h"
 #include "registry/listing.h"
+#include "registry/schema.h"
 
 namespace moelab {
 
@@ -111,6 +112,11 @@ std::string recipe_markdown() {
          "parameters of their own: [components.md](components.md). Generated from the binary: "
          "`cmake --build --preset release --target docs`.\n" +
          parameters_markdown([&](ParamVisitor& v) { describe(config, v); }, "components.md");
+}
+
+std::string recipe_schema() {
+  RunConfig config;
+  return schema_json([&](ParamVisitor& v) { describe(config, v); }, "a recipe of moelab");
 }
 
 std::optional<LayerPattern> parse_layer_pattern(std::string_view text) {

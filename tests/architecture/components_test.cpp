@@ -39,6 +39,7 @@ TEST_CASE("generated pages are what the binary says; build target docs to rewrit
   const char* remedy = "stale: cmake --build --preset release --target docs";
   CHECK_MESSAGE(page("components.md") == components_markdown(), remedy);
   CHECK_MESSAGE(page("recipe_keys.md") == recipe_markdown(), remedy);
+  CHECK_MESSAGE(page("recipe.schema.json") == recipe_schema(), remedy);
 }
 
 TEST_CASE("every component and every parameter has its words") {

@@ -93,6 +93,8 @@ TEST_CASE("components as text and as data") {
   CHECK(unknown.code == 2);
   CHECK(contains(unknown.text, "did you mean 'softmax'?"));
   CHECK(run_moelab("components --format xml").code == 2);
+  CHECK(contains(run_moelab("components --schema").text, "json-schema.org/draft/2020-12"));
+  CHECK(run_moelab("components router --schema").code == 2);
 }
 
 TEST_CASE("doctor reports on this machine") {

@@ -10,5 +10,6 @@ int main(int, char** argv) {
   std::ofstream(folder + "/metrics.md") << moelab::metrics_markdown();
   std::ofstream(folder + "/components.md") << moelab::components_markdown();
   std::ofstream(folder + "/recipe_keys.md") << moelab::recipe_markdown();
+  std::ofstream(folder + "/recipe.schema.json") << moelab::recipe_schema();
   return 0;
 }

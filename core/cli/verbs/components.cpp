@@ -2,6 +2,7 @@
 #include <ostream>
 
 #include "core/cli/options.h"
+#include "core/train/recipe_page.h"
 #include "registry/error.h"
 #include "registry/listing.h"
 #include "registry/text.h"
@@ -34,6 +35,12 @@ std::string listing(const std::string& family, const std::string& name, Format f
 }
 
 int run(const Arguments& arguments, const Streams& streams) {
+  if (arguments.has("schema")) {
+    if (arguments.positionals() > 0 || arguments.has("json") || arguments.has("format"))
+      throw Error(ExitCode::usage, "--schema is of whole recipes; leave out everything else");
+    streams.out << recipe_schema();
+    return 0;
+  }
   streams.out << listing(arguments.positional(0), arguments.positional(1), format_of(arguments));
   return 0;
 }
@@ -44,7 +51,8 @@ const RegisterVerb registered{
      .positionals = {{"FAMILY", "e.g. router; all families without it", false},
                      {"NAME", "a member: its parameters with type, default, range", false}},
      .options = {{"json", "", "the same as data (--format json)"},
-                 {"format", "F", "text (default), md, json"}},
+                 {"format", "F", "text (default), md, json"},
+                 {"schema", "", "the JSON Schema of a whole recipe, for editors"}},
      .notes =
          "Examples: moelab components, moelab components router, moelab components router softmax",
      .run = run}};
