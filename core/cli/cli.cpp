@@ -2,6 +2,7 @@
 // on stderr and an exit code.
 #include "core/cli/cli.h"
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <new>
@@ -9,6 +10,7 @@
 
 #include "core/cli/options.h"
 #include "core/cli/version.h"
+#include "core/cli/waiting.h"
 #include "registry/error.h"
 #include "registry/registry.h"
 #include "registry/text.h"
@@ -47,7 +49,7 @@ bool report_conflicts() {
   return !registration_conflicts().empty();
 }
 
-int run(const std::vector<std::string>& words) {
+int run(const std::vector<std::string>& words, char** argv) {
   if (report_conflicts()) return static_cast<int>(ExitCode::internal);
   if (words.empty()) {
     std::cerr << overview();
@@ -69,7 +71,10 @@ int run(const std::vector<std::string>& words) {
     std::cout << help_of(verb->second);
     return 0;
   }
-  return verb->second.run(parse_arguments(verb->second, rest), {std::cout, std::cerr});
+  const Arguments arguments = parse_arguments(verb->second, rest);
+  if (std::ranges::count(verb->second.options, "threads", &Option::name) > 0)
+    restart_with_short_spins(argv);
+  return verb->second.run(arguments, {std::cout, std::cerr});
 }
 
 // Lists of problems begin with their own places (file:line:column) and stay as they are.
@@ -85,7 +90,7 @@ int cli_main(int argc, char** argv) {
   // A reader that went away (`moelab … | head`) is an error of writing, not the death of a run.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    const int code = run(std::vector<std::string>(argv + 1, argv + argc));
+    const int code = run(std::vector<std::string>(argv + 1, argv + argc), argv);
     std::cout.flush();
     if (!std::cout && code == 0) return fail(ExitCode::resources, "standard output was closed");
     return code;

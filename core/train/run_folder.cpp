@@ -172,7 +172,8 @@ std::string environment_json(int threads, Index ranks) {
              ",\n  \"system\": ", json_string(str(system.sysname, " ", system.release)),
              ",\n  \"started\": ", json_string(now_text()), ",\n  \"process\": ", ::getpid(),
              ",\n  \"OMP_NUM_THREADS\": ", variable("OMP_NUM_THREADS"),
-             ",\n  \"OMP_WAIT_POLICY\": ", variable("OMP_WAIT_POLICY"), "\n}\n");
+             ",\n  \"OMP_WAIT_POLICY\": ", variable("OMP_WAIT_POLICY"),
+             ",\n  \"GOMP_SPINCOUNT\": ", variable("GOMP_SPINCOUNT"), "\n}\n");
 }
 
 }  // namespace moelab

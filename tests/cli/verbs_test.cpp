@@ -1,6 +1,10 @@
 // Verbs that need no trained model, run as a user would.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
 #include "tests/support/run_command.h"
 #include "tests/support/temporary_folder.h"
 
@@ -95,6 +99,25 @@ TEST_CASE("components as text and as data") {
   CHECK(run_moelab("components --format xml").code == 2);
   CHECK(contains(run_moelab("components --schema").text, "json-schema.org/draft/2020-12"));
   CHECK(run_moelab("components router --schema").code == 2);
+}
+
+TEST_CASE("threads of a run wait shortly, unless the environment says otherwise") {
+  const TemporaryFolder folder;
+  const std::string recipe = recipe_with(folder, folder.write("t.txt", std::string(100, 'a')));
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());  // runs/latest goes there
+  const auto spins = [&](const std::string& out) {
+    CHECK(run_moelab("train " + recipe + " --quiet --set sample.tokens=1 --out " + out).code == 0);
+    std::ifstream file(folder.path(out + "/environment.json"));
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    return text.substr(text.find("\"GOMP_SPINCOUNT\": "));
+  };
+  ::unsetenv("OMP_WAIT_POLICY");
+  ::setenv("GOMP_SPINCOUNT", "7", 1);
+  CHECK(spins("own").starts_with("\"GOMP_SPINCOUNT\": \"7\""));
+  ::unsetenv("GOMP_SPINCOUNT");
+  CHECK(spins("ours").starts_with("\"GOMP_SPINCOUNT\": \"2000\""));
+  std::filesystem::current_path(before);
 }
 
 TEST_CASE("doctor reports on this machine") {
