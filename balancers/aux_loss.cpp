@@ -12,6 +12,7 @@ class AuxLoss final : public SwitchLoss {
       scope.describe(v);
     }
     void check(const Balancer::Facts& facts, Checker& checker) const {
+      SwitchLossParams::check(facts, checker);
       scope.check(facts.rows_per_micro_batch, checker);
     }
     Balancer::Traits traits() const { return {.has_loss = true, .scope = scope.spec()}; }

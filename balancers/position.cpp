@@ -17,7 +17,7 @@ class KeepFirst final : public CapacityDropper {
       : CapacityDropper(params, context), backend_(Backend::cpu()) {}
 
  private:
-  void limit(RoutingPlan& plan, const Tensor&, const Tokens&, const ScopeMap& scope,
+  void limit(RoutingPlan& plan, const Tensor&, const DropInput&, const ScopeMap& scope,
              const std::vector<Index>& capacity) const override {
     const Index experts = plan.experts;
     const auto each_kept = [&](const auto& body) {

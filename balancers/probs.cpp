@@ -15,25 +15,14 @@ class KeepLargest final : public CapacityDropper {
   KeepLargest(const Params& params, const Context& context) : CapacityDropper(params, context) {}
 
  private:
-  void limit(RoutingPlan& plan, const Tensor& weight_P, const Tokens& tokens, const ScopeMap& scope,
-             const std::vector<Index>& capacity) const override {
-    Candidates candidates;
-    std::vector<std::size_t> pair_of;
+  void limit(RoutingPlan& plan, const Tensor& weight_P, const DropInput& input,
+             const ScopeMap& scope, const std::vector<Index>& capacity) const override {
     dispatch_real(weight_P.dtype(), "dropper probs", [&](auto zero) {
       const auto* weight = weight_P.data<decltype(zero)>();
-      for (Index t = 0; t < plan.tokens; ++t)
-        for (Index p = plan.begin(t); p < plan.end(t); ++p) {
-          const auto at = static_cast<std::size_t>(p);
-          if (plan.fate_P[at] != PairFate::kept) continue;
-          candidates.token.push_back(t);
-          candidates.expert.push_back(plan.expert_P[at]);
-          candidates.score.push_back(static_cast<double>(weight[p]));
-          pair_of.push_back(at);
-        }
+      keep_first(plan, input.tokens, scope, capacity, [=](Index, Index p) {
+        return PairPriority{.score = static_cast<double>(weight[p])};
+      });
     });
-    const auto keep = select_top_c(candidates, capacity, plan.experts, scope, tokens);
-    for (std::size_t i = 0; i < keep.size(); ++i)
-      if (keep[i] == 0) plan.fate_P[pair_of[i]] = PairFate::capacity;
   }
 };
 

@@ -10,26 +10,30 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   list(APPEND MOELAB_WARNINGS -Wno-restrict)  # false reports on string + at -O3 (GCC 105651)
 endif()
 
-# Flags of all our own code, tests included.
-add_library(moelab_flags INTERFACE)
-target_compile_options(moelab_flags INTERFACE ${MOELAB_WARNINGS})
-target_include_directories(moelab_flags INTERFACE ${CMAKE_SOURCE_DIR})
-target_link_libraries(moelab_flags INTERFACE OpenMP::OpenMP_CXX Threads::Threads)
+# What changes the code that is made: of plugins too.
+set(MOELAB_CODE_OPTIONS "")
+set(MOELAB_LINK_OPTIONS "")
 if(MOELAB_MARCH)
-  target_compile_options(moelab_flags INTERFACE -march=${MOELAB_MARCH})
+  list(APPEND MOELAB_CODE_OPTIONS -march=${MOELAB_MARCH})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # GCC 12 compiles `v == std::vector<std::int64_t>{18, 18, 0, 0}` to false with AVX-512: its
     # vectoriser of straight-line code loses the initializer list. Loops vectorise all the same.
-    target_compile_options(moelab_flags INTERFACE -fno-tree-slp-vectorize)
+    list(APPEND MOELAB_CODE_OPTIONS -fno-tree-slp-vectorize)
   endif()
 endif()
 if(MOELAB_SANITIZE)
   # GCC's flow analysis loses track in instrumented code (std::regex): that warning is off there.
-  target_compile_options(moelab_flags INTERFACE -fsanitize=${MOELAB_SANITIZE}
-                         -fno-sanitize-recover=all -fno-omit-frame-pointer
-                         -Wno-maybe-uninitialized)
-  target_link_options(moelab_flags INTERFACE -fsanitize=${MOELAB_SANITIZE})
+  list(APPEND MOELAB_CODE_OPTIONS -fsanitize=${MOELAB_SANITIZE} -fno-sanitize-recover=all
+       -fno-omit-frame-pointer -Wno-maybe-uninitialized)
+  set(MOELAB_LINK_OPTIONS -fsanitize=${MOELAB_SANITIZE})
 endif()
+
+# Flags of all our own code, tests included.
+add_library(moelab_flags INTERFACE)
+target_compile_options(moelab_flags INTERFACE ${MOELAB_WARNINGS} ${MOELAB_CODE_OPTIONS})
+target_link_options(moelab_flags INTERFACE ${MOELAB_LINK_OPTIONS})
+target_include_directories(moelab_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_link_libraries(moelab_flags INTERFACE OpenMP::OpenMP_CXX Threads::Threads)
 
 function(_moelab_target out)
   file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
@@ -85,7 +89,8 @@ function(moelab_library name)
     list(APPEND objects $<TARGET_OBJECTS:${layer}>)
   endforeach()
   add_library(${name} SHARED ${objects})
-  target_link_libraries(${name} PUBLIC moelab_flags PRIVATE ${third_party} ${CMAKE_DL_LIBS})
+  target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:moelab_flags>
+                        PRIVATE ${third_party} ${CMAKE_DL_LIBS})
   # What the folders' lists promise; tests/architecture compares the registry with it.
   get_property(components GLOBAL PROPERTY MOELAB_COMPONENTS)
   list(SORT components)

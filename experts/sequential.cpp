@@ -1,19 +1,16 @@
 // sequential: one expert after another, each with weights of its own: the reference that `grouped`
 // is compared with. Same checkpoint names, same values, equal within rounding. R rows, H hidden.
-#include "core/moe/experts.h"
-#include "core/moe/mlp_weights.h"
+#include "core/moe/expert_mlp.h"
 
 namespace moelab {
 namespace {
 
 class Sequential final : public Experts {
  public:
-  struct Params : MlpParams {
-    Experts::Traits traits() const { return {width, gated(), bias}; }
-  };
+  using Params = ExpertParams;
 
   Sequential(const Params& params, const Context& context)
-      : activation_(params.activation.make({})) {
+      : activation_(params.activation.make({})), weight_at_(params.weight_at) {
     for (Index i = 0; i < context.local_experts; ++i)
       weights_.emplace_back(
           params, MlpWeights::Spec{context.backend, context.dtype, context.hidden,
@@ -31,8 +28,8 @@ class Sequential final : public Experts {
       for (Index r = begin; r < end; ++r) slot->push_back(r);
       const auto offset = std::make_shared<std::vector<Index>>(std::vector<Index>{0, end - begin});
       const Variable weight = gather_weights(tape, weight_R, slot);
-      parts.push_back(grouped_mlp(tape, rows.source_SH, row, offset, &weight,
-                                  weights_[e].on(tape, *activation_)));
+      parts.push_back(expert_mlp(tape, {rows.source_SH, row, offset}, weight,
+                                 weights_[e].on(tape, *activation_), weight_at_));
     }
     return concat_rows(tape, parts);
   }
@@ -42,6 +39,7 @@ class Sequential final : public Experts {
 
  private:
   std::unique_ptr<Activation> activation_;
+  WeightAt weight_at_;
   std::vector<MlpWeights> weights_;
 };
 

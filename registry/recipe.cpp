@@ -119,12 +119,29 @@ void apply_set(Node& tree, const std::string& set, Report& report) {
   merge(tree, std::move(value));
 }
 
+// Paths in `plugins` are relative to the file that names them (--set: to the current folder); from
+// here on they are absolute, so that a run's own recipe finds them again.
+void resolve_plugins(Node& tree) {
+  const auto at = tree.table()->find("plugins");
+  auto* items = at == tree.table()->end() ? nullptr : std::get_if<Node::Array>(&at->second.value);
+  if (!items) return;
+  for (Node& item : *items) {
+    auto* text = std::get_if<std::string>(&item.value);
+    if (!text) continue;
+    const bool set = item.source.origin == Source::Origin::set;
+    const fs::path folder = set ? fs::path() : fs::path(item.source.file).parent_path();
+    std::error_code ignored;
+    *text = fs::absolute(folder / *text, ignored).lexically_normal().string();
+  }
+}
+
 }  // namespace
 
 Node load_recipe(const std::string& path, std::span<const std::string> sets, Report& report) {
   const Source start{Source::Origin::recipe, path, 0, 0};
   Node tree = Loader(report).load(path, Source::Origin::recipe, start);
   apply_sets(tree, sets, report);
+  resolve_plugins(tree);
   return tree;
 }
 

@@ -14,8 +14,8 @@ namespace moelab {
 // Reads `path`, follows `base = "…"` (relative to the file that says it; tables merge, arrays
 // replace, cycles are an error), applies `sets` ("k=v", dotted keys; v is TOML, and a bare word
 // that is not TOML is taken as a string) and returns the merged tree. Every mistake of syntax goes
-// into `report`; the tree is what could be read. Hostile input (huge, deep, binary, a directory, a
-// FIFO) is a problem, never a crash or a hang.
+// into `report`; the tree is what could be read. Paths in `plugins` come back absolute. Hostile
+// input (huge, deep, binary, a directory, a FIFO) is a problem, never a crash or a hang.
 Node load_recipe(const std::string& path, std::span<const std::string> sets, Report& report);
 // Applies `sets` to a tree read otherwise.
 void apply_sets(Node& tree, std::span<const std::string> sets, Report& report);

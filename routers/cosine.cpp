@@ -41,8 +41,16 @@ class Cosine final : public GatedRouter {
     void check(const Facts& facts, Checker& checker) const {
       OwnScoreParams::check(facts, checker);
       if (bias) checker.error("bias", "has no place in a cosine; remove it");
+      if (gating_residual) checker.error("gating_residual", "has no place in a cosine; remove it");
       if (temperature < temperature_min)
         checker.error("temperature", "is below temperature_min = ", exact(temperature_min));
+    }
+    Traits traits() const {
+      Traits traits = OwnScoreParams::traits();
+      traits.parameters = [*this](Index hidden, Index experts) {
+        return width_for(experts) * (hidden + experts) + 1;
+      };
+      return traits;
     }
     RouterRule rule() const {
       return rule_for(score == CosineScore::softmax ? ScoreKind::softmax : ScoreKind::sigmoid);
@@ -52,8 +60,7 @@ class Cosine final : public GatedRouter {
     }
     std::string formula() const {
       return formula_for(str(score == CosineScore::softmax ? "softmax" : "sigmoid",
-                             "(cos(W x, m) / temperature), ",
-                             width > 0 ? str(width) : "experts / 2",
+                             "(cos(l, m) / temperature), ", width > 0 ? str(width) : "experts / 2",
                              " dimensions, temperature trained from ", exact(temperature)));
     }
   };

@@ -24,13 +24,17 @@ class NoisyTopK final : public GatedRouter {
     Traits traits() const {
       Traits traits = SelectionParams::traits();
       traits.stochastic = true;
+      traits.parameters = [*this](Index hidden, Index experts) {
+        return experts * (2 * hidden + (bias ? 1 : 0) + (gating_residual ? experts : 0));
+      };
       traits.train_inference_gap.emplace_back("noise on the logits is drawn in training only");
       return traits;
     }
     std::string formula() const {
-      return str("logits h = W x + N(0, 1) * (softplus(W_noise x) + ", exact(noise_epsilon),
-                 "), the noise in training only; choose ", selection_text("h"),
-                 "; weights w_i = exp(h_i) / sum over chosen exp(h_j)", scaling_text());
+      return str("logits h = ", logits_text(), " + N(0, 1) * (softplus(W_noise x) + ",
+                 exact(noise_epsilon), "), the noise in training only; choose ",
+                 selection_text("h"), "; weights w_i = exp(h_i) / sum over chosen exp(h_j)",
+                 scaling_text());
     }
   };
   NoisyTopK(const Params& params, const Context& context)

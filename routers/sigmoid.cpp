@@ -8,7 +8,7 @@ class Sigmoid final : public TopKRouter {
  public:
   struct Params : OwnScoreParams {
     RouterRule rule() const { return rule_for(ScoreKind::sigmoid); }
-    std::string formula() const { return formula_for("1 / (1 + exp(-W x))"); }
+    std::string formula() const { return formula_for("1 / (1 + exp(-l))"); }
   };
   Sigmoid(const Params& params, const Context& context)
       : TopKRouter(params, params.rule(), context) {}

@@ -36,10 +36,10 @@ class Softmax final : public TopKRouter {
     }
     std::string formula() const {
       if (!score_first)
-        return str("logits l = W x; choose ", selection_text("l"),
+        return str("logits l = ", logits_text(), "; choose ", selection_text("l"),
                    "; weights w_i = exp(l_i) / sum over chosen exp(l_j)", scaling_text());
-      return str("scores s = softmax(W x) over all experts; choose ", selection_text("s"),
-                 "; weights w_i = s_i", text(k), scaling_text());
+      return str("scores s = softmax(", logits_text(), ") over all experts; choose ",
+                 selection_text("s"), "; weights w_i = s_i", text(k), scaling_text());
     }
   };
   Softmax(const Params& params, const Context& context)

@@ -35,7 +35,8 @@ class SparseMixerRouter final : public GatedRouter {
     }
     std::string formula() const {
       return str(
-          "logits l = W x; ", k, " rounds: m = the largest l left; candidates have (m - l_e)",
+          "logits l = ", logits_text(), "; ", k,
+          " rounds: m = the largest l left; candidates have (m - l_e)",
           " / max(|l_e|, m) <= ", exact(2 * epsilon),
           "; choose the best (in training: a sample of their softmax); weight w_i = softmax ",
           "over the candidates", scaling == 1.0 ? "" : " * " + exact(scaling),

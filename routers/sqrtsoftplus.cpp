@@ -8,7 +8,7 @@ class SqrtSoftplus final : public TopKRouter {
  public:
   struct Params : OwnScoreParams {
     RouterRule rule() const { return rule_for(ScoreKind::sqrtsoftplus); }
-    std::string formula() const { return formula_for("sqrt(log(1 + exp(W x)))"); }
+    std::string formula() const { return formula_for("sqrt(log(1 + exp(l)))"); }
   };
   SqrtSoftplus(const Params& params, const Context& context)
       : TopKRouter(params, params.rule(), context) {}

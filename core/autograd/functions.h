@@ -120,6 +120,22 @@ struct SparseMixerChoice {
 };
 SparseMixerChoice sparse_mixer(Tape&, const Variable& logits_TE, const SparseMixerRule& rule,
                                const SparseMixerInput& input, DType out);
+// Pairs of each token, [offset[t], offset[t+1]), in choice order; −1: absent.
+struct TokenPairs {
+  std::vector<Index> offset_T1;
+  std::vector<std::int32_t> expert_P;
+};
+// Chooses from the raw scores [T, E], rows of invalid tokens being 0.
+using ChoosePairs = std::function<std::shared_ptr<const TokenPairs>(const Tensor& scores_TE)>;
+struct PairScores {                         // results of router_pairs
+  Variable weight_P;                        // scaling · raw score, 0 where absent
+  Variable scores_TE;                       // normalised over all experts; rows of invalid tokens 0
+  std::shared_ptr<const TokenPairs> pairs;  // what was chosen
+};
+// router_select for tokens that each have a number of experts of their own: logits_TE → raw scores,
+// choice, weights (in `out`, the run dtype) and scores. Saves logits, scores and the pairs.
+PairScores router_pairs(Tape&, const Variable& logits_TE, ScoreKind score, double scaling,
+                        const Tensor& valid_T, const ChoosePairs& choose, DType out);
 // logits_TE = x_TH · w_EHᵀ (+ b_E) computed in `compute` (f32 or f64; x and w widen).
 Variable gating(Tape&, const Variable& x_TH, const Variable& w_EH, const Variable* b_E,
                 DType compute);
@@ -129,15 +145,42 @@ Variable multiply(Tape&, const Variable& x, const Tensor& factor);
 // stands in at most one row.
 Variable gather_weights(Tape&, const Variable& w_P,
                         std::shared_ptr<const std::vector<Index>> slot_R);
-// w ← w / Σ of the kept slots of its token (renormalise after dropping); dropped slots become 0.
+// w ← w / max(Σ of the kept slots of its token, floor) (renormalise after dropping); dropped slots
+// become 0.
 Variable renormalize_weights(Tape&, const Variable& w_P, const std::vector<Index>& offset_T1,
-                             const std::vector<std::uint8_t>& kept_P);
+                             const std::vector<std::uint8_t>& kept_P, double floor = 0);
+
+// N weights a token from logits l_TN, one [T] each: softmax over the N, for N = 1 the sigmoid;
+// exactly 0 for padding. Saves the weights.
+std::vector<Variable> token_weights(Tape&, const Variable& l_TN, const Tensor& valid_T);
+// y_TD[t] = w_T[t] · x_TD[t]. Saves both.
+Variable scale_rows(Tape&, const Variable& x_TD, const Variable& w_T);
+// y_T[t] = Σ of w_P over the token's pair slots that are chosen. Saves nothing.
+Variable sum_weights(Tape&, const Variable& w_P,
+                     std::shared_ptr<const std::vector<Index>> offset_T1,
+                     std::shared_ptr<const std::vector<std::uint8_t>> chosen_P);
 
 // Σ_g c_g · Σ_i f_gi · (Σ_{t in g} scores_ti): value [1] and gradient of a switch-style loss, given
 // coefficients per (instance, expert). instance_T: table row of each token, −1: skip.
 Variable weighted_score_sum(Tape&, const Variable& scores_TE, const Tensor& coefficient_GE,
                             const std::vector<std::int32_t>& instance_T);
+// P_te: how likely expert e is among the k best of token t once its own noise is drawn anew, the
+// others' staying as they are: Φ((clean − threshold) / std), threshold the k-th largest of the
+// other experts' noisy logits. Without std_TE the noise has `fixed_std`. k < E. Rows of invalid
+// tokens are 0. Saves P and the ids of the k + 1 largest. (Shazeer et al. 2017, eq. 8 and 9)
+Variable choice_probability(Tape&, const Variable& clean_TE, const Variable& noisy_TE,
+                            const Variable* std_TE, double fixed_std, Index k,
+                            const Tensor& valid_T);
 // Σ_t weight_T · logsumexp(logits_t)²: the z-loss's local part. weight_T f64 [T], 0 for padding.
 Variable weighted_lse_square(Tape&, const Variable& logits_TE, const Tensor& weight_T);
+
+// What a loss on the rows of a matrix sums over all pairs (i, j): the deviation of their products
+// from those of orthonormal rows, w_i·w_j − δ_ij, as |·| or squared.
+struct GramRule {
+  bool squared = false;
+  bool normalize = false;  // each row is divided by its length first
+};
+// [1]. Saves one E × E matrix and, if it normalises, the normalised rows.
+Variable gram_penalty(Tape&, const Variable& w_EH, const GramRule& rule);
 
 }  // namespace moelab

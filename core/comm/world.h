@@ -78,8 +78,8 @@ class World {
   };
   virtual ~World() = default;
   // Runs `body` as every rank that lives in this process (inproc: all of them, a thread each) and
-  // returns when all are done. They share the caller's threads(). A rank that throws makes the others' waits fail; the first error is
-  // rethrown.
+  // returns when all are done. They share the caller's threads(). A rank that throws makes the
+  // others' waits fail; the first error is rethrown.
   virtual void run(const std::function<void(class Rank&)>& body) = 0;
 };
 

@@ -1,4 +1,5 @@
-// `moelab check R`: everything that is wrong or doubtful about a recipe, without running it.
+// `moelab check`: everything that is wrong or doubtful about a recipe, without running it; and
+// whether a component keeps its contracts.
 #pragma once
 #include <span>
 #include <string>
@@ -12,5 +13,8 @@ struct CheckResult {
   std::string text;              // one problem a line, then a line that sums up
 };
 CheckResult check_recipe(const std::string& path, std::span<const std::string> sets);
+// A line with what the component keeps, then one for each contract that it breaks. Families that
+// are no part of a MoE layer have the contract "docs" only.
+CheckResult check_contracts(const std::string& family, const std::string& name);
 
 }  // namespace moelab

@@ -5,20 +5,14 @@
 
 #include "core/base/threads.h"
 #include "core/lab/layer_bench.h"
-#include "core/lab/op_checks.h"
+#include "core/lab/ranks_contract.h"
 #include "core/lab/tolerance.h"
+#include "core/moe/moe_params.h"
 
 namespace moelab {
 namespace {
 
 constexpr double kDifference = 1e-5;  // step of finite differences
-
-// "" or by how much `got` misses `want`, the same numbers summed in another order.
-std::string differs(const Tensor& got, const Tensor& want, const std::string& what) {
-  const OpError error = compare(got, want, what);
-  if (error.worst <= tolerance(want.dtype()).composed) return "";
-  return str("differs by ", error.worst, ": ", error.where);
-}
 
 std::string on_one_rank(const std::function<std::string(RankContext&)>& body) {
   std::string broken;
@@ -170,7 +164,8 @@ std::string padding_broken(const ContractSubject& subject) {
       whole_rows.valid_rows = 2;
       std::string broken = padding_differs(subject.params, ranks, whole_rows);
       // Other lengths mean other global ids, hence other draws.
-      if (broken.empty() && !subject.params.router.traits().stochastic) {
+      if (broken.empty() && !subject.params.router.traits().stochastic &&
+          !subject.params.dropper.traits().stochastic) {
         LayerCase row_ends;
         row_ends.dtype = dtype;
         row_ends.valid_columns = 5;
@@ -240,7 +235,7 @@ Index total(const std::vector<Index>& counts) {
 // and combining ones gives each token its number of kept pairs.
 std::string dispatch_broken(const MoeParams& params, LayerBench& bench, const LayerRun& run,
                             RankContext& ranks) {
-  const RoutingPlan& plan = *run.record->plan;
+  const RoutingPlan plan = network_pairs(*run.record->plan, params.num_experts);
   const auto dispatcher = params.dispatcher.make({ranks, params.num_experts});
   Tape tape(*ranks.backend, Tape::Mode::forward);
   const Tensor weight_P = ranks.backend->zeros(DType::f64, {plan.pairs()});
@@ -283,26 +278,51 @@ std::string pairs_broken(const ContractSubject& subject) {
   });
 }
 
-// --- ranks ---
+// --- size ---
 
-std::string ranks_broken(const ContractSubject& subject) {
-  const LayerCase c;
-  LayerRun whole;
-  with_ranks(1, 1, [&](RankContext& ranks) { whole = LayerBench(subject.params, c, ranks).run(); });
-  const int ep = subject.params.dispatcher.traits().needs_single_rank ? 1 : 2;
-  std::vector<LayerRun> part(2);
-  with_ranks(2, ep, [&](RankContext& ranks) {
-    part[static_cast<std::size_t>(ranks.rank)] = LayerBench(subject.params, c, ranks).run();
+std::string size_broken(const ContractSubject& subject) {
+  return on_one_rank([&](RankContext& ranks) -> std::string {
+    const LayerCase c;
+    LayerBench bench(subject.params, c, ranks);
+    Index all = 0, experts = 0;
+    for (const Parameter* p : bench.parameters()) {
+      all += p->value.numel();
+      if (p->placement == Placement::expert) experts += p->value.numel();
+    }
+    const LayerCost cost = moe_cost(subject.params, c.hidden, 1);
+    if (cost.parameters != all || cost.expert_parameters != experts)
+      return str("the layer has ", all, " parameters, ", experts,
+                 " of them the experts'; counted: ", cost.parameters, " and ",
+                 cost.expert_parameters);
+    return "";
   });
-  const Index half = whole.y_TH.size(0) / 2;
-  for (std::size_t r = 0; r < part.size(); ++r) {
-    const Index first = static_cast<Index>(r) * half;
-    std::string broken = differs(part[r].y_TH, whole.y_TH.rows(first, half), "output");
-    if (broken.empty())
-      broken = differs(part[r].x_grad_TH, whole.x_grad_TH.rows(first, half), "input's gradient");
-    if (!broken.empty()) return str("rank ", r, " of 2 ", broken);
-  }
-  return "";
+}
+
+// --- replay ---
+
+ForcedRouting routing_of(const RoutingPlan& plan) {
+  ForcedRouting out;
+  for (Index t = 0; t <= plan.tokens; ++t) out.offset_T1.push_back(plan.begin(t));
+  out.expert_P = plan.expert_P;
+  return out;
+}
+
+// Forced to its own routing a layer does the same; forced to another, it follows.
+std::string replay_broken(const ContractSubject& subject) {
+  return on_one_rank([&](RankContext& ranks) -> std::string {
+    LayerCase c;
+    c.valid_columns = 6;
+    const LayerRun own = LayerBench(subject.params, c, ranks).run();
+    ForcedRouting forced = routing_of(*own.record->plan);
+    c.forced = &forced;
+    if (const std::string broken = bits_differ(own, LayerBench(subject.params, c, ranks).run());
+        !broken.empty())
+      return broken + " when its own routing is forced on it";
+    for (std::int32_t& expert : forced.expert_P)
+      if (expert >= 0) expert = (expert + 1) % static_cast<std::int32_t>(own.record->experts);
+    const LayerRun other = LayerBench(subject.params, c, ranks).run();
+    return other.record->plan->expert_P == forced.expert_P ? "" : "forced routing is not followed";
+  });
 }
 
 template <class Family>
@@ -325,6 +345,9 @@ std::vector<ContractSubject> contract_subjects() {
   add_subjects<Dropper>(out, [](MoeParams& p, const std::string& n) { p.dropper.choose(n); });
   add_subjects<Dispatcher>(out, [](MoeParams& p, const std::string& n) { p.dispatcher.choose(n); });
   add_subjects<Experts>(out, [](MoeParams& p, const std::string& n) { p.experts.choose(n); });
+  add_subjects<Shared>(out, [](MoeParams& p, const std::string& n) { p.shared.choose(n); });
+  add_subjects<FreeExpert>(
+      out, [](MoeParams& p, const std::string& n) { p.free_experts.add(n).choose(n); });
   return out;
 }
 
@@ -338,6 +361,9 @@ std::span<const Contract> contracts() {
       {"recompute", "a recomputed segment gives the same bits", recompute_broken},
       {"pairs", "every pair is accounted for: routed = kept + dropped = dispatched + dropped",
        pairs_broken},
+      {"size", "explain counts the parameters that the layer has", size_broken},
+      {"replay", "routing that is forced is followed, and a recorded one gives the same bits",
+       replay_broken},
       {"ranks", "two ranks give the results of one", ranks_broken}};
   return all;
 }

@@ -1,15 +1,17 @@
-// H hidden, V vocabulary, N heads, M key/value heads of width D, F ffn width, E experts, k of them
-// a token, L tokens a row, T tokens of a rank's micro-batch.
+// H hidden, V vocabulary, N heads, M key/value heads of width D, L tokens a row, T tokens of a
+// rank's micro-batch.
 #include "core/lab/cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace moelab {
 namespace {
 
 struct Part {
-  Index total = 0, active = 0, on_rank = 0;
-  Index multiplied = 0;     // parameters that multiply each token
+  Index total = 0, on_rank = 0;
+  double active = 0;
+  double multiplied = 0;    // parameters that multiply each token
   double saved_of_T = 0.0;  // elements kept for backward, per token
 
   Part& operator+=(const Part& other) {
@@ -23,7 +25,8 @@ struct Part {
 };
 
 Part everywhere(Index parameters, Index multiplied, double saved_of_T) {
-  return {parameters, parameters, parameters, multiplied, saved_of_T};
+  return {parameters, parameters, static_cast<double>(parameters), static_cast<double>(multiplied),
+          saved_of_T};
 }
 
 class Counter {
@@ -46,29 +49,25 @@ class Counter {
     const Index saved = H_ + 2 * q + 2 * kv + m_.heads;
     Part part = everywhere(weights + bias, weights, static_cast<double>(saved));
     if (m_.qk_norm) {
-      Part head = norm(D_);
-      head.saved_of_T *= static_cast<double>(m_.heads + m_.kv_heads);
-      part += head;
-      part += everywhere(head.total, 0, 0.0);
+      const bool each_head = m_.qk_norm_width == QkNormWidth::head;
+      part += norm(each_head ? D_ : q);
+      part += norm(each_head ? D_ : kv);
+      if (each_head) part.saved_of_T += static_cast<double>((m_.heads + m_.kv_heads - 2) * D_);
     }
     return part;
   }
 
   Part ffn(const Component<Ffn>& component) const {
-    const Ffn::Traits t = component.traits();
-    const Index up = t.gated ? 2 * t.width : t.width;
-    const Index weights = H_ * up + t.width * H_;
-    const Index network = weights + (t.bias ? up + H_ : 0);
-    Part part = everywhere(network, weights, static_cast<double>(H_ + up));
-    if (!t.moe) return part;
-    const Index gate = t.experts * H_;
-    const Index k = t.k > 0 ? t.k : 1;
-    part.total = t.experts * network;
-    part.active = k * network;
-    part.on_rank = part.total / c_.parallel.ep;
-    part.multiplied = k * weights;
-    part.saved_of_T = static_cast<double>(H_ + k * up + 2 * k + 2 * t.experts);
-    part += everywhere(gate + (t.gate_bias ? t.experts : 0), gate, 0.0);
+    const Ffn::Traits traits = component.traits();
+    if (!traits.cost) return {};
+    const LayerCost cost = traits.cost(H_, c_.parallel.ep);
+    Part part;
+    part.total = cost.parameters;
+    part.active = cost.active;
+    part.on_rank =
+        cost.parameters - cost.expert_parameters + cost.expert_parameters / c_.parallel.ep;
+    part.multiplied = cost.multiplied;
+    part.saved_of_T = cost.saved;
     return part;
   }
 
@@ -99,11 +98,11 @@ class Counter {
     all += blocks;
     RunCost cost;
     cost.parameters = all.total;
-    cost.active_parameters = all.active;
+    cost.active_parameters = std::llround(all.active);
     cost.rank_parameters = all.on_rank;
     const double context = 2.0 * static_cast<double>(m_.heads * D_ * (length + 1) * layers);
-    const double in_blocks = 2.0 * static_cast<double>(blocks.multiplied) + context;
-    cost.forward_flops = in_blocks + 2.0 * static_cast<double>(ends.multiplied);
+    const double in_blocks = 2.0 * blocks.multiplied + context;
+    cost.forward_flops = in_blocks + 2.0 * ends.multiplied;
     cost.training_flops = 3 * cost.forward_flops + (recomputes() ? in_blocks : 0);
     const Index states = c_.optimizer.traits().state_tensors;
     cost.weight_bytes = cost.gradient_bytes = all.on_rank * bytes;

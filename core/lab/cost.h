@@ -7,7 +7,7 @@ namespace moelab {
 
 struct RunCost {
   Index parameters = 0;         // of the whole model
-  Index active_parameters = 0;  // that one token meets: of each MoE layer, k experts
+  Index active_parameters = 0;  // that one token meets, in the mean: of each MoE layer, k experts
   Index rank_parameters = 0;    // that one rank holds
   // Floating-point operations per token: two per multiplication of a matrix product, attention at
   // its mean causal context. Training is three forwards, and one more of recomputed blocks.

@@ -84,6 +84,7 @@ std::string layers(const RunConfig& config) {
     out += first == last ? str("  block ", first) : str("  blocks ", first, " to ", last);
     out += str(": [ffn.", kinds[first], "], ", ffn.name());
     if (traits.moe) out += str(", ", traits.experts, " experts");
+    if (traits.free_experts > 0) out += str(" (", traits.free_experts, " of them free)");
     out += str(" of width ", traits.width, "\n", indented(ffn.formula()));
     first = last + 1;
   }

@@ -1,7 +1,9 @@
 // T tokens, H hidden, E experts.
 #include "core/lab/layer_bench.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace moelab {
 namespace {
@@ -93,7 +95,7 @@ LayerBench::LayerBench(const MoeParams& params, const LayerCase& c, RankContext&
   x_TH_ = drawn(backend, tokens_, c, "x");
   cotangent_TH_ = drawn(backend, tokens_, c, "cotangent");
   StepLoad load;
-  for (Index e = 0; e < params.num_experts; ++e) load.routed_E.push_back(e % 3 + 1);
+  for (Index e = 0; e < params.expert_ids(); ++e) load.routed_E.push_back(e % 3 + 1);
   load.kept_E = load.routed_E;
   load.valid_tokens = c.rows * c.length;
   layer_.after_step(load);
@@ -127,7 +129,10 @@ LayerRun LayerBench::run(Tape& tape, bool backward) {
   moment.seed = kSeed;
   FfnOutput out;
   const auto segment = [&](Tape& t, const std::vector<Variable>& in) {
-    FfnOutput result = layer_.forward(t, {in[0], tokens_, moment, facts});
+    const FfnInput input{in[0], tokens_, moment, facts, case_.forced};
+    FfnOutput result = layer_.forward(t, input);
+    std::ranges::move(layer_.pooled_losses(t, {result.routing.get(), 1}, input),
+                      std::back_inserter(result.losses));
     std::vector<Variable> outputs{result.y_TH};
     for (const LossTerm& term : result.losses) outputs.push_back(term.value);
     if (!t.replaying()) out = std::move(result);
@@ -138,6 +143,7 @@ LayerRun LayerBench::run(Tape& tape, bool backward) {
       case_.recompute ? recompute(tape, {x}, segment) : segment(tape, {x});
 
   LayerRun result;
+  for (const LossTerm& term : out.losses) result.replicated.push_back(term.replicated);
   result.record = out.record;
   result.y_TH = outputs[0].value;
   result.objective = dot(result.y_TH, cotangent_TH_);

@@ -17,12 +17,14 @@ struct LayerCase {
   Index valid_rows = -1, valid_columns = -1;  // −1: all
   Phase phase = Phase::train;
   bool recompute = false;
+  const ForcedRouting* forced = nullptr;
 };
 
 struct LayerRun {
   Tensor y_TH, x_grad_TH;
   std::vector<Tensor> gradients;  // of the parameters, in their order
   std::vector<double> losses;     // balancing losses: values, unweighted
+  std::vector<bool> replicated;   // which of them stand on every rank; the others add up
   double objective = 0;           // Σ y·c + Σ losses, c fixed numbers
   std::shared_ptr<RoutingRecord> record;
 };

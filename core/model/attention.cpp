@@ -25,12 +25,14 @@ Attention::Attention(const ModelSection& section, const Context& context)
   v_ = project(context, "v_proj", hidden, kv_width, context.init_std, bias);
   o_ = project(context, "o_proj", q_width, hidden, context.output_init_std, bias);
   if (!section.qk_norm) return;
-  const auto norm = [&](const char* name) {
+  const auto norm = [&](const char* name, Index width) {
     return section.norm.make(
-        {context.backend, context.dtype, head_dim_, section.norm_eps, context.name + "." + name});
+        {context.backend, context.dtype, width, section.norm_eps, context.name + "." + name});
   };
-  q_norm_ = norm("q_norm");
-  k_norm_ = norm("k_norm");
+  const bool each_head = section.qk_norm_width == QkNormWidth::head;
+  q_norm_ = norm("q_norm", each_head ? head_dim_ : q_width);
+  k_norm_ = norm("k_norm", each_head ? head_dim_ : kv_width);
+  norm_each_head_ = each_head;
 }
 
 Attention::Projection Attention::project(const Context& context, const std::string& name, Index in,
@@ -57,7 +59,8 @@ void Attention::Projection::visit(const std::function<void(Parameter&)>& v) {
   if (bias.value) v(bias);
 }
 
-Variable Attention::head_norm(Tape& tape, Norm& norm, const Variable& x) const {
+Variable Attention::normed(Tape& tape, Norm& norm, const Variable& x) const {
+  if (!norm_each_head_) return norm.forward(tape, x);
   const Shape flat = x.value.shape();
   const Variable heads = reshape(tape, x, {x.value.numel() / head_dim_, head_dim_});
   return reshape(tape, norm.forward(tape, heads), flat);
@@ -68,8 +71,8 @@ Variable Attention::forward(Tape& tape, const Variable& x_TH, const Tokens& toke
   Variable q = q_.apply(tape, x_TH), k = k_.apply(tape, x_TH);
   const Variable v = v_.apply(tape, x_TH);
   if (q_norm_) {
-    q = head_norm(tape, *q_norm_, q);
-    k = head_norm(tape, *k_norm_, k);
+    q = normed(tape, *q_norm_, q);
+    k = normed(tape, *k_norm_, k);
   }
   q = rope(tape, q, heads_, theta_, tokens.position_T);
   k = rope(tape, k, kv_heads_, theta_, tokens.position_T);

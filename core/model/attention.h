@@ -38,10 +38,11 @@ class Attention : public Module {
                      double std, bool bias) const;
   Tensor over_cache(Backend& backend, const Tensor& q, const Tokens& tokens,
                     const KvCache& cache) const;
-  Variable head_norm(Tape& tape, Norm& norm, const Variable& x) const;
+  Variable normed(Tape& tape, Norm& norm, const Variable& x) const;
 
   Index heads_ = 0, kv_heads_ = 0, head_dim_ = 0, layer_ = 0;
   double theta_ = 10000;
+  bool norm_each_head_ = true;
   Projection q_, k_, v_, o_;
   std::unique_ptr<Norm> q_norm_, k_norm_;
 };

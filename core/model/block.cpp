@@ -26,7 +26,7 @@ FfnOutput Block::forward(Tape& tape, const Variable& x_TH, const Variable& previ
   const Variable middle = add(tape, x_TH, drop(tape, attended, "attention", input));
   FfnOutput out = ffn_->forward(
       tape, {ffn_norm_->forward(tape, middle), input.tokens, input.moment, input.facts,
-             input.forced, input.noise, previous_logits_TE, input.scopes});
+             input.forced, input.noise, previous_logits_TE, input.scopes, input.compare_forced});
   out.y_TH = add(tape, middle, drop(tape, out.y_TH, "ffn", input));
   return out;
 }

@@ -16,6 +16,7 @@ struct BlockInput {  // by value: a recomputed segment runs again after the forw
   const ForcedRouting* forced = nullptr;
   const NoiseSource* noise = nullptr;
   KvCache* cache = nullptr;
+  bool compare_forced = false;
 };
 
 class Block : public Module {

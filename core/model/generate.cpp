@@ -81,7 +81,8 @@ std::int32_t sample_token(const Tensor& logits_V, const Sampling& sampling, Inde
 
 std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::int32_t>& prompt,
                                    const Sampling& sampling,
-                                   const std::function<void(std::int32_t)>& each) {
+                                   const std::function<void(std::int32_t)>& each,
+                                   const ForwardHooks& hooks) {
   if (prompt.empty())
     throw Error(ExitCode::usage, "cannot generate from an empty prompt; give at least one token");
   refuse_non_causal(model);
@@ -92,9 +93,6 @@ std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::in
                 prompt_length + sampling.tokens, section.kv_heads, head_width(section));
   StepFacts facts;
   facts.instances_in_step = [](ScopeSpec) { return Index{1}; };
-  ForwardOptions options;
-  options.cache = &cache;
-  options.want_logits = true;
   Moment moment;
   moment.phase = Phase::inference;
 
@@ -103,11 +101,15 @@ std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::in
   while (static_cast<Index>(out.size()) < sampling.tokens) {
     const Tokens tokens = next_tokens(model.backend(), fresh, cache.length());
     facts.valid_tokens_in_step = tokens.count();
+    const auto call = static_cast<Index>(out.size());
+    ForwardOptions options = hooks.options ? hooks.options(call, tokens) : ForwardOptions{};
+    options.cache = &cache;
+    options.want_logits = true;
     Tape tape(model.backend(), Tape::Mode::forward);
-    const Tensor logits_TV =
-        model.forward(tape, tokens, {}, moment, facts, options).logits_TV.value;
-    const Tensor logits_V = logits_TV[tokens.count() - 1].rows(0, known);
-    fresh = {sample_token(logits_V, sampling, static_cast<Index>(out.size()))};
+    const ModelOutput output = model.forward(tape, tokens, {}, moment, facts, options);
+    if (hooks.output) hooks.output(call, tokens, output);
+    const Tensor logits_V = output.logits_TV.value[tokens.count() - 1].rows(0, known);
+    fresh = {sample_token(logits_V, sampling, call)};
     out.push_back(fresh.front());
     if (each) each(fresh.front());
   }

@@ -22,7 +22,8 @@ struct Sampling {
 // the prompt is empty, numerical if logits are not finite.
 std::vector<std::int32_t> generate(Transformer& model, const std::vector<std::int32_t>& prompt,
                                    const Sampling& sampling,
-                                   const std::function<void(std::int32_t)>& each = {});
+                                   const std::function<void(std::int32_t)>& each = {},
+                                   const ForwardHooks& hooks = {});
 
 // One draw from logits [V] (f32 or f64): `index` is the position of the draw in its stream.
 std::int32_t sample_token(const Tensor& logits_V, const Sampling& sampling, Index index);

@@ -14,7 +14,8 @@ void ModelSection::describe(ParamVisitor& v) {
   v("kv_heads", kv_heads, "heads of keys and values; divides heads", between(1, 1e6));
   v("head_dim", head_dim, "width of a head; 0: hidden / heads", between(0, 1e6));
   v("rope_theta", rope_theta, "base of the rotary positions' wavelengths", greater_than(0));
-  v("qk_norm", qk_norm, "normalise queries and keys per head");
+  v("qk_norm", qk_norm, "normalise queries and keys");
+  v("qk_norm_width", qk_norm_width, "what qk_norm runs over: each head, or all of them together");
   v("attention_bias", attention_bias, "biases in the attention projections");
   v("tied_embeddings", tied_embeddings, "the head shares the embedding's weights");
   v("dropout", dropout, "on the branches, while training", from_below(0, 1));

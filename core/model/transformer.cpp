@@ -95,28 +95,29 @@ ModelOutput Transformer::forward(Tape& tape, const Tokens& tokens, const Tensor&
   BlockInput input{tokens, attention_documents(*ranks_.backend, tokens), moment, facts,
                    // In generation every rank holds the same rows: nothing is summed over them.
                    std::make_shared<ScopeMaps>(tokens, options.cache ? nullptr : ranks_.dp),
-                   nullptr, options.noise, options.cache};
+                   nullptr, options.noise, options.cache, options.compare_forced};
   ModelOutput out;
   std::vector<Routing> routings;
-  Ffn* first_moe = nullptr;
+  std::vector<Ffn*> moe_ffns;
   Variable x_TH = embedding(tape, tape.leaf(embedding_), tokens.id_T);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     input.forced = options.forced ? &options.forced->at(i) : nullptr;
-    if (input.forced && input.forced->expert_P.empty()) input.forced = nullptr;
+    if (input.forced && input.forced->offset_T1.empty()) input.forced = nullptr;
     FfnOutput block = run_block(tape, *blocks_[i], x_TH,
                                 routings.empty() ? Variable{} : routings.back().logits_TE, input);
     x_TH = block.y_TH;
     std::ranges::move(block.losses, std::back_inserter(out.losses));
     if (!block.routing) continue;
-    if (!first_moe) first_moe = &blocks_[i]->ffn();
+    moe_ffns.push_back(&blocks_[i]->ffn());
     out.records.push_back(block.record);
     routings.push_back(std::move(*block.routing));
   }
-  if (first_moe)
-    std::ranges::move(
-        first_moe->pooled_losses(tape, routings,
-                                 {{}, tokens, moment, facts, nullptr, nullptr, {}, input.scopes}),
-        std::back_inserter(out.losses));
+  std::vector<LossTerm> pooled;
+  // The first layer that has such a loss speaks for all.
+  for (std::size_t i = 0; i < moe_ffns.size() && pooled.empty(); ++i)
+    pooled = moe_ffns[i]->pooled_losses(
+        tape, routings, {{}, tokens, moment, facts, nullptr, nullptr, {}, input.scopes});
+  std::ranges::move(pooled, std::back_inserter(out.losses));
   if (options.cache) options.cache->advance(tokens.length);
   finish(tape, final_norm_->forward(tape, x_TH), target_T, options.want_logits, out);
   return out;

@@ -26,8 +26,9 @@ struct ModelSpec {
 };
 
 struct ForwardOptions {  // what it points to must live as long as the tape
-  // Routing to replay, by block; an entry without pairs leaves its block free. Null: none.
+  // Routing to replay, by block; an entry without offsets leaves its block free. Null: none.
   const std::vector<ForcedRouting>* forced = nullptr;
+  bool compare_forced = false;  // records count where the routers' own choices differ
   const NoiseSource* noise = nullptr;
   KvCache* cache = nullptr;  // generation: keys and values of earlier positions
   bool want_logits = false;
@@ -38,6 +39,14 @@ struct ModelOutput {
   std::vector<LossTerm> losses;                         // balancing losses of all layers, unseeded
   std::vector<std::shared_ptr<RoutingRecord>> records;  // of the MoE layers, lowest block first
   Variable logits_TV;                                   // only when wanted
+};
+
+// A pass over several batches, seen from outside: what forwards are given and what they leave. m
+// counts the batches (in generation: the calls). Each may be empty. What the options point to must
+// live until the pass is over.
+struct ForwardHooks {
+  std::function<ForwardOptions(Index m, const Tokens&)> options;
+  std::function<void(Index m, const Tokens&, const ModelOutput&)> output;
 };
 
 // What ForwardOptions::forced takes to play the routing of `output` back on as many blocks.

@@ -1,7 +1,9 @@
-// Experts: the feed-forward networks, grouped by local expert. The combine weight is multiplied
-// between activation and down projection, so that backward needs only the input rows and the up
-// projection's output. e local experts, R rows, H hidden, F expert width (2F up columns if gated).
+// Experts: the feed-forward networks, grouped by local expert. By default the combine weight is
+// multiplied between activation and down projection, so that backward needs only the input rows and
+// the up projection's output. e local experts, R rows, H hidden, F expert width (2F up columns if
+// gated).
 #pragma once
+#include <functional>
 #include <string>
 
 #include "core/autograd/tape.h"
@@ -9,6 +11,8 @@
 #include "registry/component.h"
 
 namespace moelab {
+
+enum class WeightAt : std::uint8_t { hidden, output, input };  // where the weight is multiplied
 
 class Experts : public Module {
  public:
@@ -20,11 +24,15 @@ class Experts : public Module {
     Index width = 0;  // F
     bool gated = true;
     bool bias = false;
+    WeightAt weight_at = WeightAt::hidden;
+    // Of one expert that reads and writes rows of width `hidden`; unset: up (and gate) and down
+    // projections of the width above.
+    std::function<Index(Index hidden)> parameters{};
   };
   struct Context {
     Backend& backend;
     DType dtype;
-    Index hidden = 0;
+    Index hidden = 0;  // of the rows: the latent width where the layer has one
     Index experts = 0, first_expert = 0, local_experts = 0;
     std::string name;  // "model.layers.3.mlp.experts"
     double init_std = 0.02, output_init_std = 0.02;

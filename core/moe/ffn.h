@@ -3,6 +3,7 @@
 #pragma once
 #include <span>
 
+#include "core/moe/layer_cost.h"
 #include "core/moe/moe_layer.h"
 
 namespace moelab {
@@ -16,15 +17,16 @@ class Ffn : public Module {
     Index rows_per_micro_batch = 0, length = 0, micro_batches = 1;
     Index rows_per_evaluation = 0;  // of a held-out batch
     Index ranks = 1, ep = 1, dp = 1;
-    bool generates = false;
+    bool generates = false, evaluates = false;
   };
   struct Traits {  // for explain: of one layer
     bool moe = false, causal = true;
-    Index experts = 0, k = 0;  // k: mean active experts a token, for FLOPs
-    Index width = 0;           // F
-    bool gated = true;
-    bool bias = false;       // of the projections
-    bool gate_bias = false;  // of the router's gate
+    bool evaluable = true;  // losses on held-out text mean what they say, or the recipe says so
+    Index experts = 0, free_experts = 0;  // the latter are among the former
+    Index width = 0;                      // F
+    bool reads_previous_logits = false;   // of the MoE layer before
+    // What the layer holds and does; `ep`: over how many ranks its experts are spread.
+    std::function<LayerCost(Index hidden, Index ep)> cost{};
     std::vector<std::string> train_inference_gap;
   };
   using Context = MoeLayer::Context;
@@ -32,7 +34,8 @@ class Ffn : public Module {
   virtual StateStore* state() { return nullptr; }
   virtual void after_step(const StepLoad&) {}
   virtual void begin_step() {}
-  // The losses that see all MoE layers together; called once a micro-batch, on the first MoE layer.
+  // The losses that see all MoE layers together; called once a micro-batch, on MoE layer after MoE
+  // layer until one has some.
   virtual std::vector<LossTerm> pooled_losses(Tape&, std::span<const Routing>, const FfnInput&) {
     return {};
   }

@@ -49,11 +49,13 @@ void FixedChoiceParams::check(const Router::Facts& facts, Checker& checker) cons
   unused("jitter", jitter > 0);
   unused("dtype", dtype != plain.dtype);
   unused("bias", bias);
+  unused("gating_residual", gating_residual);
 }
 
 Router::Traits FixedChoiceParams::traits() const {
   Router::Traits traits = GateParams::traits();
   traits.k = k;
+  if (weights == FixedWeights::uniform) traits.parameters = [](Index, Index) { return Index{0}; };
   return traits;
 }
 
@@ -73,7 +75,7 @@ std::string FixedChoiceParams::formula_for(const std::string& choice) const {
   const std::string factor = scaling == 1.0 ? "" : " * " + exact(scaling);
   if (weights == FixedWeights::uniform)
     return str("experts: ", choice, "; weights w_i = 1 / ", k, factor);
-  return str("experts: ", choice, "; scores s = ", enum_name(weights), "(W x)",
+  return str("experts: ", choice, "; scores s = ", enum_name(weights), "(", logits_text(), ")",
              "; weights w_i = s_i", text(k), factor);
 }
 

@@ -37,14 +37,22 @@ void GateParams::describe(ParamVisitor& v) {
     from_below(0, 1));
   v("dtype", dtype, "precision of logits, scores and selection; input: the run's");
   v("bias", bias, "add a trained bias to the logits");
+  v("gating_residual", gating_residual,
+    "add R l of the logits l of the MoE layer before, R a trained matrix that starts at 0 (MoE++); "
+    "the first MoE layer has none to add");
 }
 
 Router::Traits GateParams::traits() const {
   Router::Traits traits;
   traits.stochastic = jitter > 0;
   traits.gate_bias = bias;
+  traits.reads_previous_logits = gating_residual;
   if (jitter > 0) traits.train_inference_gap.push_back("input jitter is drawn in training only");
   return traits;
+}
+
+std::string GateParams::logits_text() const {
+  return gating_residual ? "W x + R l_previous" : "W x";
 }
 
 GatedRouter::GatedRouter(const GateParams& params, const Context& context)
@@ -58,6 +66,9 @@ GatedRouter::GatedRouter(const GateParams& params, const Context& context)
   if (params.bias)
     bias_E_ = make_parameter(context.backend, context.dtype, context.name + ".bias",
                              {context.experts}, {Init::Kind::zeros, 0}, false);
+  if (params.gating_residual)
+    residual_EE_ = make_parameter(context.backend, context.dtype, context.name + ".residual.weight",
+                                  {context.experts, context.experts}, {Init::Kind::zeros, 0}, true);
 }
 
 Variable GatedRouter::jittered(Tape& tape, const RouterInput& input) const {
@@ -75,12 +86,17 @@ Variable GatedRouter::jittered(Tape& tape, const RouterInput& input) const {
 Variable GatedRouter::logits(Tape& tape, const RouterInput& input) {
   const Variable weight = tape.leaf(weight_EH_);
   const Variable bias = params_.bias ? tape.leaf(bias_E_) : Variable{};
-  return gating(tape, jittered(tape, input), weight, params_.bias ? &bias : nullptr, compute_);
+  const Variable l_TE =
+      gating(tape, jittered(tape, input), weight, params_.bias ? &bias : nullptr, compute_);
+  if (!params_.gating_residual || !input.previous_logits_TE) return l_TE;
+  return add(tape, l_TE,
+             gating(tape, input.previous_logits_TE, tape.leaf(residual_EE_), nullptr, compute_));
 }
 
 void GatedRouter::parameters(const std::function<void(Parameter&)>& visit) {
   visit(weight_EH_);
   if (params_.bias) visit(bias_E_);
+  if (params_.gating_residual) visit(residual_EE_);
 }
 
 }  // namespace moelab

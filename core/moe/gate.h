@@ -20,8 +20,10 @@ struct GateParams {
   double jitter = 0.0;
   GateDType dtype = GateDType::input;
   bool bias = false;
+  bool gating_residual = false;
   void describe(ParamVisitor& v);
-  Router::Traits traits() const;  // what the gate alone decides
+  Router::Traits traits() const;    // what the gate alone decides
+  std::string logits_text() const;  // "W x", with the gating residual where there is one
 };
 
 // A router with a gate of its own.
@@ -32,7 +34,7 @@ class GatedRouter : public Router {
 
  protected:
   GatedRouter(const GateParams& params, const Context& context);
-  // logits_TE = W x (+ b), x with its jitter.
+  // logits_TE = W x (+ b) (+ R · logits of the MoE layer before), x with its jitter.
   Variable logits(Tape& tape, const RouterInput& input);
   Index experts() const { return experts_; }
 
@@ -44,7 +46,8 @@ class GatedRouter : public Router {
   Index experts_ = 0;
   DType compute_;
   Parameter weight_EH_;
-  Parameter bias_E_;  // value undefined without bias
+  Parameter bias_E_;       // value undefined without bias
+  Parameter residual_EE_;  // R; value undefined without gating residual
 };
 
 }  // namespace moelab

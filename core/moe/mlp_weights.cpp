@@ -8,6 +8,18 @@ void MlpParams::describe(ParamVisitor& v) {
   v("bias", bias, "both projections add a bias");
 }
 
+std::string MlpParams::network_text() const {
+  const bool two = gated();  // makes the activation known
+  return str("down(", activation.formula(), ")", two ? "" : ", h = up(x)");
+}
+
+LayerCost mlp_cost(const MlpParams& params, Index hidden) {
+  const Index up = (params.gated() ? 2 : 1) * params.width;
+  const Index weights = up * hidden + params.width * hidden;
+  return LayerCost::dense(weights + (params.bias ? up + hidden : 0), weights,
+                          static_cast<double>(up));
+}
+
 namespace {
 
 // One fused parameter [e, rows, columns] (or [e, rows]: a bias). Each network's slice is cut into

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/autograd/functions.h"
+#include "core/moe/layer_cost.h"
 
 namespace moelab {
 
@@ -16,7 +17,10 @@ struct MlpParams {
   bool bias = false;
   void describe(ParamVisitor& v);
   bool gated() const { return activation.traits().gated; }
+  std::string network_text() const;  // "down(silu(gate) · up)", for formulas
 };
+// Of one network on tokens of width `hidden`; its input is not counted as saved.
+LayerCost mlp_cost(const MlpParams& params, Index hidden);
 
 class MlpWeights {
  public:

@@ -1,4 +1,5 @@
-// The one MoE layer: route, drop, dispatch, experts, combine, with balancers beside. Everything
+// The one MoE layer: route, drop, dispatch, experts, combine, with balancers beside; free experts
+// where the token is, and what is shared by all tokens after. Everything
 // that a published idea changes is behind a family; the layer only connects them.
 #pragma once
 #include <functional>
@@ -12,7 +13,10 @@
 #include "core/moe/dispatcher.h"
 #include "core/moe/dropper.h"
 #include "core/moe/experts.h"
+#include "core/moe/forced_routing.h"
+#include "core/moe/free_expert.h"
 #include "core/moe/router.h"
+#include "core/moe/shared.h"
 #include "core/parallel/rank_context.h"
 
 namespace moelab {
@@ -25,7 +29,12 @@ struct MoeParams {
   Component<Dropper> dropper{"none"};
   Component<Dispatcher> dispatcher{"auto"};
   Component<Experts> experts{"grouped"};
+  Components<FreeExpert> free_experts;
+  Component<Shared> shared{"none"};
+  std::int64_t latent = 0;
   void describe(ParamVisitor& v);
+  // Expert ids: the networks', then the free experts'.
+  Index expert_ids() const;
 };
 
 // What one forward of one layer leaves behind, as values; the trainer commits it once a step. All
@@ -40,6 +49,8 @@ struct RoutingRecord {
   double logit_max = 0;             // over valid tokens; −∞ if there are none
   double choice_bias_min = 0, choice_bias_max = 0;
   std::shared_ptr<const RoutingPlan> plan;  // for trace and tests
+  Tensor weight_P;                          // as it reaches the experts; undefined outside a layer
+  ForcedDifference forced;                  // where routing was forced and compared
 };
 
 std::shared_ptr<RoutingRecord> make_record(const Routing& routing, const Tokens& tokens,
@@ -73,6 +84,7 @@ struct FfnInput {
   const NoiseSource* noise = nullptr;
   Variable previous_logits_TE{};
   std::shared_ptr<ScopeMaps> scopes{};  // null: the layer makes its own
+  bool compare_forced = false;  // count where the router's own choice differs (routes twice)
 };
 
 struct FfnOutput {
@@ -104,24 +116,40 @@ class MoeLayer {
   const std::map<std::string, std::unique_ptr<Balancer>>& balancers() const { return balancers_; }
 
  private:
+  void make_experts(const MoeParams& params);
   std::shared_ptr<ScopeMaps> scope_maps(Tape& tape, const FfnInput& input) const;
   BalancerInput balancer_input(const std::string& label, const Routing& routing,
                                const FfnInput& input, const std::shared_ptr<ScopeMaps>& scopes);
   std::vector<LossTerm> losses(Tape& tape, const Routing& routing, const FfnInput& input,
                                const std::shared_ptr<ScopeMaps>& scopes);
+  // What the router would choose by itself: without gradients, and without leaving anything behind.
+  Routing own_choice(Tape& tape, RouterInput input, const Tensor& bias_E) const;
+  // The choice bias once balancers have priced this micro-batch; null outside training and without
+  // such balancers. `used_E` gets what it returns.
+  ChoicePricing pricing(const FfnInput& input, const std::shared_ptr<ScopeMaps>& scopes,
+                        Tensor& used_E);
   Tensor choice_bias() const;  // the sum of the balancers'; undefined: none
+  // What the expert networks make of their pairs, [T, H].
+  Variable networks(Tape& tape, const FfnInput& input, const RoutingPlan& plan,
+                    const Variable& weight_P);
+  Variable with_free_experts(Tape& tape, const Variable& y_TH, const FfnInput& input,
+                             const RoutingPlan& plan, const Variable& weight_P);
 
   Context context_;
   StateStore state_;
   StateStore router_step_state_;
-  Index experts_ = 0, k_ = 0;
-  bool renormalizes_ = false;
+  Index networks_ = 0;         // experts with weights, which dispatchers know
+  Index experts_ = 0, k_ = 0;  // all expert ids
+  Dropper::Traits dropping_;
   std::unique_ptr<Router> router_;
   std::map<std::string, std::unique_ptr<Balancer>> balancers_;
   std::map<std::string, std::unique_ptr<StateStore>> step_state_;
   std::unique_ptr<Dropper> dropper_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Experts> expert_layer_;
+  std::vector<std::unique_ptr<FreeExpert>> free_experts_;
+  std::unique_ptr<Shared> shared_;
+  Parameter latent_in_dH_, latent_out_Hd_;  // values undefined without latent
 };
 
 }  // namespace moelab

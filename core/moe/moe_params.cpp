@@ -1,6 +1,7 @@
 #include "core/moe/moe_params.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace moelab {
 namespace {
@@ -19,14 +20,18 @@ constexpr const char* kDropGap =
 class MoeChecks {
  public:
   MoeChecks(const MoeParams& params, const Ffn::Facts& facts, Checker& checker)
-      : params_(params), facts_(facts), checker_(checker), experts_(params.num_experts) {
+      : params_(params),
+        facts_(facts),
+        checker_(checker),
+        networks_(params.num_experts),
+        experts_(params.expert_ids()) {
     if (usable(params.router)) router_ = params.router.traits();
     for (const auto& [label, balancer] : params.balancers.items())
       if (usable(balancer)) has_bias_ = has_bias_ || balancer.traits().has_bias;
   }
 
   void run() {
-    if (facts_.ep > 0 && experts_ % facts_.ep != 0)
+    if (facts_.ep > 0 && networks_ % facts_.ep != 0)
       checker_.error("num_experts", "must be divisible by parallel.ep = ", facts_.ep,
                      "; every rank of an expert-parallel group holds as many experts");
     if (usable(params_.router)) check_router();
@@ -34,8 +39,16 @@ class MoeChecks {
       if (usable(balancer)) check_balancer(label, balancer);
     if (usable(params_.dispatcher)) check_dispatcher();
     if (usable(params_.dropper)) check_dropper();
-    if (usable(params_.experts))
-      params_.experts.check({facts_.hidden, experts_, facts_.ep}, checker_.report());
+    if (usable(params_.experts)) {
+      const Index width = params_.latent > 0 ? params_.latent : facts_.hidden;
+      params_.experts.check({width, networks_, facts_.ep}, checker_.report());
+    }
+    if (usable(params_.shared)) params_.shared.check({facts_.hidden}, checker_.report());
+    for (const auto& [label, free] : params_.free_experts.items())
+      if (usable(free)) free.check({facts_.hidden}, checker_.report());
+    if (params_.latent > facts_.hidden)
+      checker_.error("latent", "is more than model.hidden = ", facts_.hidden,
+                     "; a latent width saves nothing unless it is smaller");
   }
 
  private:
@@ -48,25 +61,38 @@ class MoeChecks {
     if (router_.k > experts_)
       at.error("k", "is more than the layer's ", experts_,
                " experts; lower k or raise num_experts");
-    if (!router_.causal && !router_.non_causal_allowed && facts_.generates)
-      at.error("",
-               "is not causal: a token's experts depend on later tokens, so text cannot be "
-               "generated; set sample.every = 0 and sample.final = false, or take a causal router");
+    if (!router_.causal && !router_.non_causal_allowed) refuse_non_causal(at);
+    if (!router_.causal && router_.scope && facts_.evaluates)
+      check_evaluation(*router_.scope, false, at);
     for (const std::string& gap : router_.train_inference_gap)
       at.warning("", "differs between training and inference: ", gap);
   }
 
+  // The router's own key, if it has one, is the shortest way out.
+  void refuse_non_causal(Checker& at) const {
+    constexpr const char* kWhy =
+        "is not causal: a token's experts depend on later tokens, so text ";
+    if (facts_.generates)
+      at.error("", kWhy,
+               "cannot be generated; set sample.every = 0 and sample.final = false, or take a "
+               "causal router");
+    if (facts_.evaluates)
+      at.error("", kWhy,
+               "would be measured with knowledge of its future; set eval.every = 0 and eval.final "
+               "= false, or say so with the router's allow_non_causal = true");
+  }
+
   void check_balancer(const std::string& label, const Component<Balancer>& balancer) {
-    balancer.check(
-        {experts_, router_.k, facts_.rows_per_micro_batch, facts_.dp, facts_.micro_batches},
-        checker_.report());
+    balancer.check({experts_, router_.k, facts_.rows_per_micro_batch, facts_.dp,
+                    facts_.micro_batches, router_.active()},
+                   checker_.report());
     Checker at = checker_.under("balancers").under(label);
     check_group_size(balancer.traits().scope, at);
   }
 
   void check_dispatcher() {
     const auto before = errors();
-    params_.dispatcher.check({facts_.ep, experts_}, checker_.report());
+    params_.dispatcher.check({facts_.ep, networks_}, checker_.report());
     const bool silent = errors() == before;  // the component's own words come first
     if (silent && params_.dispatcher.traits().needs_single_rank && facts_.ep > 1)
       checker_.under("dispatcher")
@@ -133,7 +159,7 @@ class MoeChecks {
   const MoeParams& params_;
   const Ffn::Facts& facts_;
   Checker& checker_;
-  Index experts_;
+  Index networks_, experts_;  // experts with weights; all expert ids
   Router::Traits router_;
   bool has_bias_ = false;
 };
@@ -147,6 +173,23 @@ void MoeParams::describe(ParamVisitor& v) {
   v("dropper", dropper, "what happens to pairs over an expert's capacity");
   v("dispatcher", dispatcher, "how rows reach the rank that holds their expert");
   v("experts", experts, "the experts' networks");
+  v("free_experts", free_experts,
+    "experts that cost next to nothing, by label: routed and counted like the others, computed "
+    "where "
+    "the token is");
+  v("shared", shared, "what runs beside the routed experts, for every token");
+  v("latent", latent,
+    "width in which tokens travel and experts work, between two projections of the layer's own; "
+    "the "
+    "router and what is shared read the full width; 0: the full width",
+    between(0, 1e9));
+}
+
+Index MoeParams::expert_ids() const {
+  Index ids = num_experts;
+  for (const auto& [label, free] : free_experts.items())
+    if (usable(free)) ids += free.traits().count;
+  return ids;
 }
 
 void check_moe(const MoeParams& params, const Ffn::Facts& facts, Checker& checker) {
@@ -155,17 +198,16 @@ void check_moe(const MoeParams& params, const Ffn::Facts& facts, Checker& checke
 
 Ffn::Traits moe_traits(const MoeParams& params) {
   const Router::Traits router = params.router.traits();
-  const Experts::Traits experts = params.experts.traits();
   const Dropper::Traits dropper = params.dropper.traits();
   Ffn::Traits traits;
   traits.moe = true;
   traits.causal = (router.causal || router.non_causal_allowed) && !dropper.drops_in_inference;
-  traits.experts = params.num_experts;
-  traits.k = router.k;
-  traits.width = experts.width;
-  traits.gated = experts.gated;
-  traits.bias = experts.bias;
-  traits.gate_bias = router.gate_bias;
+  traits.experts = params.expert_ids();
+  traits.evaluable = router.causal || router.non_causal_allowed;
+  traits.free_experts = traits.experts - params.num_experts;
+  traits.width = params.experts.traits().width;
+  traits.reads_previous_logits = router.reads_previous_logits;
+  traits.cost = [params](Index hidden, Index ep) { return moe_cost(params, hidden, ep); };
   traits.train_inference_gap = router.train_inference_gap;
   if (dropper.drops && !dropper.drops_in_inference)
     traits.train_inference_gap.emplace_back(kDropGap);
@@ -181,8 +223,19 @@ std::string moe_formula(const MoeParams& params) {
   add("route", params.router);
   for (const auto& [label, balancer] : params.balancers.items()) add("balance " + label, balancer);
   add("drop", params.dropper);
+  if (params.latent > 0)
+    out += str("latent: z = A x of width ", params.latent,
+               " is what experts get instead of x; the networks' sum times B comes back\n");
   add("experts", params.experts);
-  return out + "combine: y = sum over a token's kept experts of weight * expert(x)\n";
+  Index first = params.num_experts;
+  for (const auto& [label, free] : params.free_experts.items()) {
+    const Index last = first + free.traits().count - 1;
+    add(str("experts ", first, " to ", last), free);
+    first = last + 1;
+  }
+  out += "combine: y = sum over a token's kept experts of weight * expert(x)\n";
+  add("shared", params.shared);
+  return out;
 }
 
 }  // namespace moelab

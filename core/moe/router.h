@@ -40,6 +40,12 @@ struct ForcedRouting {
   std::vector<std::int32_t> expert_P;
 };
 
+// Prices found for the batch at hand: from the keys [T, E] that experts are chosen by, before any
+// bias, to the choice bias [E] that takes bias_E's place. `positive`: keys are never below 0.
+// Collective; a router that chooses by keys calls it once a forward, inside tape.remember, forced
+// or not. Routers that take no choice bias ignore it.
+using ChoicePricing = std::function<Tensor(const Tensor& key_TE, bool positive)>;
+
 struct RouterInput {
   Variable x_TH;
   const Tokens& tokens;
@@ -56,6 +62,7 @@ struct RouterInput {
   // What this router kept from the earlier micro-batches of the step (cleared when a step begins,
   // never saved). Null outside a layer.
   StateStore* step_state = nullptr;
+  const ChoicePricing* pricing = nullptr;  // null: none
 };
 
 class Router : public Module {
@@ -79,8 +86,13 @@ class Router : public Module {
     double mean_k = 0;               // expected experts a token where k varies (for explain); 0: k
     std::optional<ScopeSpec> scope;  // what a selection across tokens is computed over
     bool gate_bias = false;          // the gate has a bias (counted by explain)
+    bool reads_previous_logits = false;  // of the MoE layer before, which has as many experts
+    // All of the router's parameters, where they are not one [E, H] gate with its bias and the
+    // [E, E] map of previous logits.
+    std::function<Index(Index hidden, Index experts)> parameters{};
     std::vector<std::string>
-        train_inference_gap;  // what differs between training and inference, in words
+        train_inference_gap{};  // what differs between training and inference, in words
+    double active() const { return k > 0 ? static_cast<double>(k) : mean_k; }  // experts a token
   };
   struct Context {
     Backend& backend;

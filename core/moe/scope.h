@@ -83,12 +83,14 @@ class ScopeMap {
 // before the first forward, from the valid masks; the trainer computes it once a step.
 Index count_instances(ScopeSpec spec, Index rows_global, const std::vector<Index>& valid_of_row);
 
-// The C best of each (instance, expert) column over all ranks sharing the instance, exactly: higher
-// score first, ties to the lower global token id. scores_PE-like input is a list of candidates.
+// The C best of each (instance, expert) column over all ranks sharing the instance, exactly: lower
+// tier first, then higher score, ties to the lower global token id. scores_PE-like input is a list
+// of candidates.
 struct Candidates {          // parallel arrays, one entry a (token, expert) pair
   std::vector<Index> token;  // local token
   std::vector<std::int32_t> expert;
-  std::vector<double> score;  // f32 scores widen exactly
+  std::vector<double> score;       // f32 scores widen exactly
+  std::vector<std::int32_t> tier;  // in [0, 2^16); empty: all 0
 };
 // kept[i] = 1 if candidate i is among the C = capacity[instance] best of its (instance, expert).
 // Ranks exchange at most min(C, own) candidates an expert. Collective when instances span ranks.

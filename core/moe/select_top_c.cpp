@@ -14,12 +14,19 @@ namespace moelab {
 namespace {
 
 struct Entry {
+  Index tier = 0;
   double score = 0;
   Index id = 0;                               // global token
   bool operator<(const Entry& other) const {  // better first
+    if (tier != other.tier) return tier < other.tier;
     return score != other.score ? score > other.score : id < other.id;
   }
 };
+
+// Tier and id travel as one number.
+constexpr Index kIds = Index{1} << 47U;
+Index packed(const Entry& entry) { return entry.tier * kIds + entry.id; }
+Entry unpacked(Index number, double score) { return {number / kIds, score, number % kIds}; }
 
 // Candidates of each column (instance · experts + expert) as indices into the list, best first.
 struct Columns {
@@ -29,7 +36,8 @@ struct Columns {
 Entry entry_of(const Candidates& candidates, Index i, const Tokens& tokens) {
   const auto at = static_cast<std::size_t>(i);
   const double score = candidates.score[at];
-  return {std::isnan(score) ? -std::numeric_limits<double>::infinity() : score,
+  return {candidates.tier.empty() ? 0 : candidates.tier[at],
+          std::isnan(score) ? -std::numeric_limits<double>::infinity() : score,
           tokens.global_id(candidates.token[at])};
 }
 
@@ -88,8 +96,8 @@ class Exchange {
       const auto& begin = begin_[static_cast<std::size_t>(r)];
       const auto at = static_cast<std::size_t>(first_ + c);
       for (Index i = begin[at]; i < begin[at + 1]; ++i)
-        out.push_back({scores_.data<double>()[r * longest_ + i],
-                       ids_.data<std::int64_t>()[r * longest_ + i]});
+        out.push_back(unpacked(ids_.data<std::int64_t>()[r * longest_ + i],
+                               scores_.data<double>()[r * longest_ + i]));
     }
     return out;
   }
@@ -100,7 +108,7 @@ class Exchange {
     const Tensor id = backend_->zeros(DType::i64, {longest_});
     for (std::size_t i = 0; i < offer.size(); ++i) {
       score.data<double>()[i] = offer[i].score;
-      id.data<std::int64_t>()[i] = offer[i].id;
+      id.data<std::int64_t>()[i] = packed(offer[i]);
     }
     scores_ = backend_->empty(DType::f64, {group_.size(), longest_});
     ids_ = backend_->empty(DType::i64, {group_.size(), longest_});

@@ -140,8 +140,9 @@ RouterRule OwnScoreParams::rule_for(ScoreKind score) const {
 
 std::string OwnScoreParams::formula_for(const std::string& score) const {
   const bool by_logit = choose_by == ChooseBy::logit;
-  return str("scores s = ", score, "; choose ", selection_text(by_logit ? "logit" : "s"),
-             "; weights w_i = s_i", text(k), scaling_text());
+  return str("logits l = ", logits_text(), "; scores s = ", score, "; choose ",
+             selection_text(by_logit ? "logit" : "s"), "; weights w_i = s_i", text(k),
+             scaling_text());
 }
 
 Routing route_top_k(Tape& tape, const RouterInput& input, const Variable& logits_TE,

@@ -59,7 +59,7 @@ struct OwnScoreParams : SelectionParams, NormalizeParams {
 
  protected:
   RouterRule rule_for(ScoreKind score) const;
-  // `score`: the formula of s.
+  // `score`: the formula of s from a logit l.
   std::string formula_for(const std::string& score) const;
 };
 

@@ -19,14 +19,10 @@ std::vector<std::int32_t> top_scores(const Tensor& scores_TE, const Tensor& vali
   return ids;
 }
 
-// What the loss needs of everything that no gradient flows through.
-struct SwitchShare {
-  Tensor coefficient_GE;  // f64: E · f / (valid tokens · instances of the step)
-  std::vector<std::int32_t> instance_T;
-};
+}  // namespace
 
 SwitchShare switch_share(const Backend& backend, const Tensor& counts_GE, const ScopeMap& scope,
-                         const Tokens& tokens, Index instances_in_step) {
+                         const Tokens& tokens, Index instances_in_step, Index layers) {
   const Index experts = counts_GE.size(1);
   SwitchShare share{backend.zeros(DType::f64, {scope.instances(), experts}),
                     scope.instance_of_valid(tokens)};
@@ -35,21 +31,25 @@ SwitchShare switch_share(const Backend& backend, const Tensor& counts_GE, const 
     const auto* count = counts_GE.data<std::int64_t>() + g * experts;
     const auto total = static_cast<double>(std::accumulate(count, count + experts, Index{0}));
     if (total == 0 || valid == 0) continue;
-    const double factor =
-        static_cast<double>(experts) / (total * valid * static_cast<double>(instances_in_step));
+    const double factor = static_cast<double>(experts) /
+                          (total * valid * static_cast<double>(layers * instances_in_step));
     for (Index e = 0; e < experts; ++e)
       share.coefficient_GE.data<double>()[g * experts + e] = factor * static_cast<double>(count[e]);
   }
   return share;
 }
 
-}  // namespace
-
 void SwitchLossParams::describe(ParamVisitor& v) {
   v("coefficient", coefficient, "weight of the loss in the objective", at_least(0));
   v("counts", counts,
     "what f counts: scores, the top-k of the scores without bias, groups and dropping; routed, the "
-    "router's own choices before dropping");
+    "router's own choices before dropping; first, each token's first choice only");
+}
+
+void SwitchLossParams::check(const Balancer::Facts& facts, Checker& checker) const {
+  if (facts.k == 0 && counts == CountSource::scores)
+    checker.error("counts", "= \"scores\" takes a fixed number of experts a token, which this ",
+                  "layer's router does not have; set counts = \"routed\"");
 }
 
 std::string SwitchLossParams::formula(const std::string& where) const {
@@ -67,12 +67,15 @@ Tensor count_choices(const Backend& backend, const Routing& routing, const Token
     if (expert >= 0) ++count[scope.instance_of(t) * plan.experts + expert];
   };
   if (source == CountSource::scores) {
+    MOELAB_CHECK(k > 0, "the top ", k, " scores");
     const auto ids = top_scores(routing.scores_TE.value, tokens.valid_T, k);
     for (std::size_t p = 0; p < ids.size(); ++p) add(static_cast<Index>(p) / k, ids[p]);
   } else {
     for (Index t = 0; t < plan.tokens; ++t)
-      for (Index p = plan.begin(t); p < plan.end(t); ++p)
+      for (Index p = plan.begin(t); p < plan.end(t); ++p) {
+        if (source == CountSource::first && p > plan.begin(t)) break;
         add(t, plan.expert_P[static_cast<std::size_t>(p)]);
+      }
   }
   scope.reduce(counts);
   return counts;

@@ -12,25 +12,38 @@
 namespace moelab {
 
 // Where f comes from. scores: the top-k of the normalised scores, without choice bias, groups or
-// forced routing (Megatron Core); routed: the pairs that the router chose, before dropping.
-enum class CountSource : std::uint8_t { scores, routed };
+// forced routing (Megatron Core); routed: the pairs that the router chose, before dropping; first:
+// each token's first choice only (GShard, DeepSpeed's top-2 gate).
+enum class CountSource : std::uint8_t { scores, routed, first };
 template <>
 struct EnumNames<CountSource> {
-  static constexpr std::array<std::pair<std::string_view, CountSource>, 2> value{
-      {{"scores", CountSource::scores}, {"routed", CountSource::routed}}};
+  static constexpr std::array<std::pair<std::string_view, CountSource>, 3> value{
+      {{"scores", CountSource::scores},
+       {"routed", CountSource::routed},
+       {"first", CountSource::first}}};
 };
 
 struct SwitchLossParams {
   double coefficient = 0.01;
   CountSource counts = CountSource::scores;
   void describe(ParamVisitor& v);
+  void check(const Balancer::Facts& facts, Checker& checker) const;
   std::string formula(const std::string& where) const;  // `where` f and P are taken
 };
 
-// Choices of the valid tokens by (instance, expert), i64 [G, E], over all ranks. Collective when
-// instances span ranks.
+// Choices of the valid tokens by (instance, expert), i64 [G, E], over all ranks. Where k varies
+// (k = 0) the routed pairs are counted. Collective when instances span ranks.
 Tensor count_choices(const Backend& backend, const Routing& routing, const Tokens& tokens, Index k,
                      CountSource source, const ScopeMap& scope);
+
+// What the loss needs of everything that no gradient flows through. `layers`: how many layers'
+// choices are in the counts.
+struct SwitchShare {
+  Tensor coefficient_GE;  // f64: E · f / (valid tokens · layers · instances of the step)
+  std::vector<std::int32_t> instance_T;
+};
+SwitchShare switch_share(const Backend& backend, const Tensor& counts_GE, const ScopeMap& scope,
+                         const Tokens& tokens, Index instances_in_step, Index layers = 1);
 
 // The loss over the instances of one scope of this micro-batch.
 class SwitchLoss : public Balancer {

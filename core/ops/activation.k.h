@@ -74,4 +74,22 @@ struct ReluFormula {
   }
 };
 
+// g·σ(alpha·g)·(u + offset), g = min(gate, limit), u = up cut to [−limit, limit]. (gpt-oss, 2025)
+template <class T>
+struct ClampedSwiglu {
+  T alpha, limit, offset;
+  struct Slopes {
+    T value, gate, up;
+  };
+  MOELAB_HD Slopes at(T gate, T up) const {
+    const T g = gate > limit ? limit : gate;
+    const T cut = up > limit ? limit : up;
+    const T u = (cut < -limit ? -limit : cut) + offset;
+    const T s = T(1) / (T(1) + fast_exp(-alpha * g));
+    const T value = g * s;
+    return {value * u, gate > limit ? T(0) : u * s * (T(1) + alpha * g * (T(1) - s)),
+            up > limit || up < -limit ? T(0) : value};
+  }
+};
+
 }  // namespace moelab::MOELAB_KERNELS

@@ -12,13 +12,13 @@ void gather_slots(Index rows, const Index* slot_R, const T* w_P, T* y_R);
 template <class T>
 void scatter_slots(Index rows, const Index* slot_R, const T* dy_R, T* dw_P);
 
-// y[p] = w[p] / Σ kept slots of the token, 0 where dropped or where the sum is 0.
+// y[p] = w[p] / max(Σ kept slots of the token, floor), 0 where dropped or where the sum is 0.
 template <class T>
-void renormalize_rows(Index tokens, const Index* offset_T1, const std::uint8_t* kept_P,
+void renormalize_rows(Index tokens, const Index* offset_T1, const std::uint8_t* kept_P, T floor,
                       const T* w_P, T* y_P);
-// dw[p] (+)= (dy[p] − Σ dy·y) / Σ kept.
+// dw[p] (+)= (dy[p] − Σ dy·y) / Σ kept; dy[p] / floor where the sum is less.
 template <class T>
 void renormalize_rows_backward(Index tokens, const Index* offset_T1, const std::uint8_t* kept_P,
-                               const T* w_P, const T* dy_P, T* dw_P, bool accumulate);
+                               T floor, const T* w_P, const T* dy_P, T* dw_P, bool accumulate);
 
 }  // namespace moelab::MOELAB_KERNELS

@@ -4,7 +4,7 @@
 
 namespace moelab {
 
-enum class ScoreKind : std::uint8_t { softmax, sigmoid, sqrtsoftplus };
+enum class ScoreKind : std::uint8_t { softmax, sigmoid, sqrtsoftplus, relu };
 enum class WeightRule : std::uint8_t {
   softmax_chosen,  // softmax over the chosen logits (post)
   softmax_all,     // softmax over all experts, not renormalised (pre)

@@ -1,47 +1,14 @@
 // See router_select.k.h. Legend: l logits, s raw scores, n = s / Σ over all experts, w weights,
-// c scaling. For softmax s = n.
+// c scaling. For softmax s = n. Scores are those of router_score.k.h.
 #include "core/ops/router_select.k.h"
 
 #include <cmath>
 
-#include "core/ops/math.k.h"
+#include "core/ops/router_score.k.h"
 #include "core/ops/top_k.k.h"
 
 namespace moelab::MOELAB_KERNELS {
 namespace {
-
-constexpr double kTiny = 1e-20;  // guards the sum over all experts
-
-template <class T>
-MOELAB_HD inline T raw_score(ScoreKind kind, T logit) {
-  return kind == ScoreKind::sigmoid ? fast_sigmoid(logit) : std::sqrt(fast_softplus(logit));
-}
-// d raw_score / d logit. Of √softplus it is σ/(2√softplus), which tends to 0 where both underflow.
-template <class T>
-MOELAB_HD inline T raw_slope(ScoreKind kind, T logit) {
-  const T s = fast_sigmoid(logit);
-  if (kind == ScoreKind::sigmoid) return s * fast_sigmoid(-logit);
-  const T root = std::sqrt(fast_softplus(logit));
-  return root > T(0) ? s / (T(2) * root) : T(0);
-}
-
-// Writes the raw scores of a row and returns their sum.
-template <class T>
-MOELAB_HD inline T raw_scores(const Team& team, Index experts, ScoreKind kind, const T* l, T* s) {
-  if (kind == ScoreKind::softmax) {
-    const T most = team.max(experts, l[0], [=](Index e) { return l[e]; });
-    team.each(experts, [=](Index e) { s[e] = fast_exp(l[e] - most); });
-    const T inverse = T(1) / team.sum(experts, T(0), [=](Index e) { return s[e]; });
-    team.each(experts, [=](Index e) { s[e] *= inverse; });
-    return T(1);
-  }
-  // One loop a kind: a branch inside would keep it from vectorising.
-  if (kind == ScoreKind::sigmoid)
-    team.each(experts, [=](Index e) { s[e] = fast_sigmoid(l[e]); });
-  else
-    team.each(experts, [=](Index e) { s[e] = raw_score(ScoreKind::sqrtsoftplus, l[e]); });
-  return team.sum(experts, T(0), [=](Index e) { return s[e]; });
-}
 
 // Bit g: group g may be chosen from.
 template <class T, class Key>
@@ -169,37 +136,7 @@ MOELAB_HD inline void forward_row(const RouterSelect<T, W>& a, const Team& team,
     row_weights(rule, l, s, chosen, w);
   }
   team.meet();
-  if (rule.score == ScoreKind::softmax) return;
-  const T inverse = T(1) / (total + T(kTiny));
-  team.each(a.experts, [=](Index e) { s[e] *= inverse; });
-}
-
-// dl of the scores alone.
-template <class T>
-MOELAB_HD inline void scores_gradient(const Team& team, Index experts, ScoreKind kind, const T* l,
-                                      const T* n, const T* dn, T* dl, bool accumulate) {
-  if (!accumulate) team.each(experts, [=](Index e) { dl[e] = T(0); });
-  if (dn == nullptr) return;
-  const T dot = team.sum(experts, T(0), [=](Index e) { return n[e] * dn[e]; });
-  if (kind == ScoreKind::softmax) {
-    team.each(experts, [=](Index e) { dl[e] += n[e] * (dn[e] - dot); });
-    return;
-  }
-  if (kind == ScoreKind::sigmoid) {
-    const T inverse =
-        T(1) / (team.sum(experts, T(kTiny), [=](Index e) { return fast_sigmoid(l[e]); }));
-    team.each(experts, [=](Index e) {
-      const T sigmoid = fast_sigmoid(l[e]);
-      dl[e] += (dn[e] - dot) * inverse * sigmoid * fast_sigmoid(-l[e]);
-    });
-    return;
-  }
-  const T inverse = T(1) / team.sum(experts, T(kTiny), [=](Index e) {
-    return raw_score(ScoreKind::sqrtsoftplus, l[e]);
-  });
-  team.each(experts, [=](Index e) {
-    dl[e] += (dn[e] - dot) * inverse * raw_slope(ScoreKind::sqrtsoftplus, l[e]);
-  });
+  normalize_scores(team, a.experts, rule.score, total, s);
 }
 
 // Adds dl of the weights.

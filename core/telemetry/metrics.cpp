@@ -35,12 +35,16 @@ constexpr Metric kMetrics[] = {
      "mean over tokens of the entropy of a token's scores; ln(experts) at most"},
     {"moe/<layer>/route_entropy_marginal", "nats",
      "entropy of the mean scores; ln(experts) when experts are used alike"},
+    {"moe/<layer>/experts_per_token", "experts",
+     "routed pairs over tokens: k, or its mean where it varies"},
     {"moe/<layer>/drop_rate", "1", "dropped pairs over routed pairs"},
     {"moe/<layer>/drop_rate/<reason>", "1", "the same by reason: capacity"},
     {"moe/<layer>/dead_experts", "experts", "experts without a token in this step"},
     {"moe/<layer>/bias_min", "1", "least choice-only bias over experts"},
     {"moe/<layer>/bias_max", "1", "largest choice-only bias over experts"},
     {"moe/<layer>/logit_max", "1", "largest router logit"},
+    {"moe/<layer>/replay_differs", "1",
+     "with replay: pairs that the router itself would not have chosen, over replayed pairs"},
     {"moe/<layer>/loss/<name>", "1", "the layer's balancing loss of this label"},
 };
 

@@ -7,6 +7,7 @@
 #include "core/base/threads.h"
 #include "core/data/rows.h"
 #include "core/train/batch.h"
+#include "core/train/routing_pass.h"
 #include "core/train/run_folder.h"
 
 namespace moelab {
@@ -14,8 +15,8 @@ namespace {
 
 // Losses and routing of the global rows [first, first + rows), those beyond `last` being padding.
 void evaluate_rows(const Session& session, const RunConfig& config, const Dataset& dataset,
-                   Index first, Index rows, Index last, const ForwardOptions& options,
-                   StepStats& stats, Index& tokens) {
+                   Index first, Index rows, Index last, const Playback& playback,
+                   const ForwardHooks& hooks, StepStats& stats, Index& tokens) {
   const Index length = config.data.sequence_length;
   const Index own = rows / session.ranks.dp->size(), first_own = own * session.ranks.dp->rank();
   std::vector<Row> text;
@@ -29,14 +30,51 @@ void evaluate_rows(const Session& session, const RunConfig& config, const Datase
   StepFacts facts;
   facts.instances_in_step = [](ScopeSpec) { return Index{1}; };
   facts.valid_tokens_in_step = rows * length;
-  stats.add(session.model->forward(tape, batch.tokens, batch.target_T, moment, facts, options));
+  const Index m = first / rows;
+  const ForwardOptions options = hooks.options ? hooks.options(m, batch.tokens)
+                                 : playback    ? playback(m)
+                                               : ForwardOptions{};
+  const ModelOutput output =
+      session.model->forward(tape, batch.tokens, batch.target_T, moment, facts, options);
+  if (hooks.output) hooks.output(m, batch.tokens, output);
+  stats.add(output);
 }
+
+void refuse_non_causal(const RunConfig& config) {
+  for (const std::string& name : config.layer_kinds())
+    if (!config.ffn.at(name).traits().evaluable)
+      throw Error(
+          ExitCode::usage,
+          str("cannot evaluate: in ffn.", name,
+              " a token's experts depend on later tokens; if that is what you want, say --set"
+              " ffn.",
+              name, ".router.allow_non_causal=true"));
+}
+
+// The one pass of a saved model, on one rank.
+class SavedPass {
+ public:
+  SavedPass(const Session& session, const SavedModel& saved, Phase phase)
+      : instruments_(session, saved.config, saved.trace_folder),
+        pass_(instruments_.pass(phase, saved.checkpoint.meta.step)) {}
+  ForwardHooks hooks() { return pass_->hooks(); }
+  void finish(std::ostream* log) {
+    pass_->finish();
+    instruments_.note(*pass_);
+    if (const std::string text = instruments_.summary(); log && !text.empty()) *log << text << "\n";
+  }
+
+ private:
+  RoutingInstruments instruments_;
+  std::unique_ptr<RoutingPass> pass_;
+};
 
 }  // namespace
 
 HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
                                const Dataset& dataset, Index max_rows,
-                               const std::function<bool()>& give_up, const Playback& playback) {
+                               const std::function<bool()>& give_up, const Playback& playback,
+                               const ForwardHooks& hooks) {
   const Index all = dataset.heldout_rows();
   const Index last = max_rows > 0 ? std::min(max_rows, all) : all;
   const Index rows = config.rows_per_evaluation();
@@ -46,8 +84,7 @@ HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
   HeldoutResult out;
   for (Index first = 0; first < last; first += rows) {
     if (give_up && give_up()) return out;
-    const ForwardOptions options = playback ? playback(first / rows) : ForwardOptions{};
-    evaluate_rows(session, config, dataset, first, rows, last, options, stats, count);
+    evaluate_rows(session, config, dataset, first, rows, last, playback, hooks, stats, count);
   }
   Index unused = 0;
   stats.reduce(session.ranks, unused);
@@ -72,7 +109,8 @@ Sampling sampling_of(const SampleSection& section) {
 
 SavedModel open_saved(const std::string& path, std::span<const std::string> sets,
                       std::ostream& warnings) {
-  SavedModel saved{find_checkpoint(path, warnings), {}};
+  SavedModel saved{find_checkpoint(path, warnings), {}, ""};
+  if (const std::string run = run_of(path); !run.empty()) saved.trace_folder = run + "/trace";
   Report report;
   Node root = parse_recipe(saved.checkpoint.meta.recipe, saved.checkpoint.file("meta.json"),
                            Source::Origin::recipe, report);
@@ -83,7 +121,9 @@ SavedModel open_saved(const std::string& path, std::span<const std::string> sets
   return saved;
 }
 
-HeldoutResult evaluate_saved(const SavedModel& saved, int threads, Index max_rows) {
+HeldoutResult evaluate_saved(const SavedModel& saved, int threads, Index max_rows,
+                             std::ostream* log) {
+  refuse_non_causal(saved.config);
   HeldoutResult out;
   const Corpus corpus = make_corpus(saved.config);
   if (corpus.dataset->heldout_rows() == 0)
@@ -93,14 +133,16 @@ HeldoutResult evaluate_saved(const SavedModel& saved, int threads, Index max_row
     const Session session(saved.config, corpus, rank);
     load_weights(session, saved.checkpoint);
     load_states(session, saved.checkpoint);
-    out = evaluate_heldout(session, saved.config, *corpus.dataset, max_rows);
+    SavedPass pass(session, saved, Phase::eval);
+    out = evaluate_heldout(session, saved.config, *corpus.dataset, max_rows, {}, {}, pass.hooks());
+    pass.finish(log);
   });
   return out;
 }
 
 std::string generate_saved(const SavedModel& saved, const std::string& prompt,
                            const Sampling& sampling, int threads,
-                           const std::function<void(const std::string&)>& each) {
+                           const std::function<void(const std::string&)>& each, std::ostream* log) {
   std::string out;
   Corpus corpus;
   corpus.tokenizer = saved.config.data.tokenizer.make({});
@@ -111,8 +153,10 @@ std::string generate_saved(const SavedModel& saved, const std::string& prompt,
     const auto show = [&](std::int32_t token) {
       if (each) each(corpus.tokenizer->decode({token}));
     };
+    SavedPass pass(session, saved, Phase::inference);
     out = corpus.tokenizer->decode(
-        generate(*session.model, corpus.tokenizer->encode(prompt), sampling, show));
+        generate(*session.model, corpus.tokenizer->encode(prompt), sampling, show, pass.hooks()));
+    pass.finish(log);
   });
   return out;
 }

@@ -28,7 +28,7 @@ struct HeldoutResult {
 HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
                                const Dataset& dataset, Index max_rows,
                                const std::function<bool()>& give_up = {},
-                               const Playback& playback = {});
+                               const Playback& playback = {}, const ForwardHooks& hooks = {});
 
 // A saved model with its recipe: `path` is a run's folder (its newest whole checkpoint is taken) or
 // one checkpoint's folder. `sets` change the recipe ("eval.batch=8"). Runs on one rank whatever the
@@ -36,15 +36,20 @@ HeldoutResult evaluate_heldout(const Session& session, const RunConfig& config,
 struct SavedModel {
   Checkpoint checkpoint;
   RunConfig config;
+  std::string trace_folder;  // where [trace] records; "": nowhere
 };
 SavedModel open_saved(const std::string& path, std::span<const std::string> sets,
                       std::ostream& warnings);
 
-HeldoutResult evaluate_saved(const SavedModel& saved, int threads, Index max_rows = 0);
+// Both follow the recipe's [trace] and [replay], at the checkpoint's step; `log` gets what replay
+// found.
+HeldoutResult evaluate_saved(const SavedModel& saved, int threads, Index max_rows = 0,
+                             std::ostream* log = nullptr);
 // The text that follows `prompt`; `each` sees it piece by piece.
 std::string generate_saved(const SavedModel& saved, const std::string& prompt,
                            const Sampling& sampling, int threads,
-                           const std::function<void(const std::string&)>& each = {});
+                           const std::function<void(const std::string&)>& each = {},
+                           std::ostream* log = nullptr);
 
 Sampling sampling_of(const SampleSection& section);
 

@@ -28,6 +28,7 @@ std::string final_report(const TrainOutcome& outcome, const std::string& folder)
     out += str("held out    ", rounded(outcome.heldout.loss, 4), " nats/token, ",
                rounded(outcome.heldout.bits_per_byte, 4), " bits/byte over ",
                outcome.heldout.tokens, " tokens\n");
+  if (!outcome.replay.empty()) out += outcome.replay + "\n";
   if (!outcome.heldout.loads.empty())
     out +=
         str("\nexpert load on held-out text (one character an expert; ▄ the mean, █ twice the "

@@ -5,6 +5,7 @@
 #include "core/train/recipe_page.h"
 #include "core/train/run_config_checks.h"
 #include "registry/listing.h"
+#include "registry/plugin.h"
 #include "registry/schema.h"
 
 namespace moelab {
@@ -58,6 +59,19 @@ void SampleSection::describe(ParamVisitor& v) {
   v("final", final, "sample at the end");
 }
 
+void TraceSection::describe(ParamVisitor& v) {
+  v("layers", layers, "blocks whose routing is recorded: \"all\", \"2, 4-7\" (the first is 0)");
+  v("steps", steps,
+    "steps whose routing is recorded, with the evaluations and samples made at them: \"all\", "
+    "\"1-20, 100-1000/100\" (the first is 1); empty: none");
+}
+
+void ReplaySection::describe(ParamVisitor& v) {
+  v("from", from,
+    "force the routing recorded there: a run's folder, its trace folder or a file of it; steps and "
+    "layers that it lacks are free; empty: all are");
+}
+
 void ParallelSection::describe(ParamVisitor& v) {
   v("world", world, "how ranks run and talk");
   v("ranks", ranks, "ranks of world inproc", between(1, 4096));
@@ -88,6 +102,8 @@ class FfnTables final : public NamedSlots {
 
 void describe(RunConfig& config, ParamVisitor& v) {
   FfnTables ffn(config.ffn);
+  v("plugins", config.plugins,
+    "shared libraries with further components; relative to the recipe that names them");
   v.section("run", config.run, "the run as a whole");
   v.section("model", config.model, "widths, layers and initial values");
   v("ffn", ffn, "feed-forward networks by name, for model.layers");
@@ -95,6 +111,8 @@ void describe(RunConfig& config, ParamVisitor& v) {
   v.section("train", config.train, "length, batch and checkpoints");
   v.section("eval", config.eval, "measuring on held-out text");
   v.section("sample", config.sample, "generating text");
+  v.section("trace", config.trace, "recording routing, into trace/ of the run's folder");
+  v.section("replay", config.replay, "forcing recorded routing");
   v.section("parallel", config.parallel, "ranks and their layout");
   v("optimizer", config.optimizer, "how gradients change weights");
   v("schedule", config.schedule, "learning rate by step");
@@ -158,6 +176,7 @@ RunConfig read_run_config(const Node& root, Report& report) {
   const bool readable = !report.has_errors();
   RunConfig config;
   refuse_unbuilt_names(root, report);
+  load_plugins(root, report);
   read_into(
       root, "", [&](ParamVisitor& v) { describe(config, v); }, report);
   if (readable) check_run_config(config, root, report);

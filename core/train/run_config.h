@@ -75,6 +75,17 @@ struct SampleSection {     // [sample]
   void describe(ParamVisitor& v);
 };
 
+struct TraceSection {          // [trace]
+  std::string layers = "all";  // blocks, from 0
+  std::string steps;           // as in metrics.jsonl, from 1; "": nothing is recorded
+  void describe(ParamVisitor& v);
+};
+
+struct ReplaySection {  // [replay]
+  std::string from;     // "": routing is free
+  void describe(ParamVisitor& v);
+};
+
 struct ParallelSection {  // [parallel]
   Component<World> world{"inproc"};
   std::int64_t ranks = 1, tp = 1, pp = 1, ep = 1, etp = 1;
@@ -83,6 +94,7 @@ struct ParallelSection {  // [parallel]
 };
 
 struct RunConfig {
+  std::vector<std::string> plugins;
   RunSection run;
   ModelSection model;
   std::map<std::string, Component<Ffn>> ffn;  // by table name
@@ -90,6 +102,8 @@ struct RunConfig {
   TrainSection train;
   EvalSection eval;
   SampleSection sample;
+  TraceSection trace;
+  ReplaySection replay;
   ParallelSection parallel;
   Component<Optimizer> optimizer{"adamw"};
   Component<Schedule> schedule{"warmup_cosine"};

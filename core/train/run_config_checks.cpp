@@ -4,6 +4,8 @@
 #include <array>
 #include <set>
 
+#include "core/train/index_set.h"
+
 namespace moelab {
 namespace {
 
@@ -21,6 +23,7 @@ class RunChecks {
     check_batch();
     check_evaluation();
     check_sampling();
+    check_trace();
     check_components();
   }
 
@@ -164,6 +167,19 @@ class RunChecks {
       check_.error("sample.prompt", "must hold at least one character");
   }
 
+  void check_trace() {
+    const auto steps = IndexSet::parse(c_.trace.steps), layers = IndexSet::parse(c_.trace.layers);
+    constexpr const char* kForm = "is not of the form \"all\" or \"1-20, 100-1000/100\"";
+    if (!steps) check_.error("trace.steps", kForm);
+    if (!layers) return check_.error("trace.layers", kForm);
+    if (!steps || steps->empty()) return;
+    if (!any_moe())
+      check_.error("trace.steps", "has no routing to record: no layer of model.layers is a moe");
+    const auto count = static_cast<Index>(c_.layer_kinds().size());
+    if (layers->largest() >= count)
+      check_.error("trace.layers", "names block ", layers->largest(), "; the last is ", count - 1);
+  }
+
   void check_components() {
     if (c_.model.norm.chosen()) c_.model.norm.check({}, report_);
     if (c_.data.tokenizer.chosen()) {
@@ -181,6 +197,25 @@ class RunChecks {
     const Ffn::Facts facts = ffn_facts(c_);
     for (const auto& [name, ffn] : c_.ffn)
       if (ffn.chosen()) ffn.check(facts, report_);
+    if (!report_.has_errors()) check_previous_logits();
+  }
+
+  // A gating residual maps the logits of the MoE layer before: as many experts.
+  void check_previous_logits() {
+    std::string before;
+    for (const std::string& name : c_.layer_kinds()) {
+      const auto at = c_.ffn.find(name);
+      if (at == c_.ffn.end() || !at->second.chosen()) continue;
+      const Ffn::Traits traits = at->second.traits();
+      if (!traits.moe) continue;
+      const Index others = before.empty() ? traits.experts : c_.ffn.at(before).traits().experts;
+      if (traits.reads_previous_logits && others != traits.experts)
+        return check_.error(str("ffn.", name, ".router.gating_residual"),
+                            "reads the logits of [ffn.", before, "] before it, which has ", others,
+                            " experts, not ", traits.experts,
+                            "; give both as many, or turn it off");
+      before = name;
+    }
   }
 
   std::int64_t dp() const { return ffn_facts(c_).dp; }
@@ -211,6 +246,7 @@ Ffn::Facts ffn_facts(const RunConfig& config) {
   facts.ep = p.ep;
   facts.dp = p.ranks;  // tp and pp are 1, or refused
   facts.generates = config.sample.every > 0 || config.sample.final;
+  facts.evaluates = config.eval.every > 0 || config.eval.final;
   return facts;
 }
 

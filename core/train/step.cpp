@@ -134,6 +134,7 @@ void StepStats::write(MetricsRow& row) const {
     row.set(prefix + "max_vio", load.max_over_mean - 1);
     row.set(prefix + "route_entropy_token", layer.entropy_sum / std::max(1.0, layer.valid));
     row.set(prefix + "route_entropy_marginal", entropy(layer.score_sum_E));
+    row.set(prefix + "experts_per_token", routed / std::max(1.0, layer.valid));
     row.set(prefix + "drop_rate", drop_rate);
     row.set(prefix + "drop_rate/capacity", drop_rate);
     row.set(prefix + "dead_experts", load.dead);
@@ -165,10 +166,14 @@ StepStats forward_backward(const Session& session, const StepBatch& batch, Index
     Tape tape(*session.ranks.backend);
     if (hooks.ops) tape.observe(hooks.ops);
     const Moment moment{Phase::train, step, m, batch.micro_batches(), session.model->spec().seed};
-    const ForwardOptions options = hooks.playback ? hooks.playback(m) : ForwardOptions{};
+    const ForwardOptions options = hooks.forward.options
+                                       ? hooks.forward.options(m, micro_batch.tokens)
+                                   : hooks.playback ? hooks.playback(m)
+                                                    : ForwardOptions{};
     const ModelOutput output = session.model->forward(
         tape, micro_batch.tokens, micro_batch.target_T, moment, batch.facts(), options);
     if (hooks.output) hooks.output(m, output);
+    if (hooks.forward.output) hooks.forward.output(m, micro_batch.tokens, output);
     stats.add(output);
     const auto tokens = static_cast<double>(std::max<Index>(1, batch.loss_tokens()));
     tape.seed(output.loss_sum, 1.0 / tokens);

@@ -56,6 +56,7 @@ using Playback = std::function<ForwardOptions(Index m)>;
 
 struct StepHooks {  // each may be empty
   Tape::Observer ops;
+  ForwardHooks forward;  // its options, if given, go before playback
   Playback playback;
   std::function<void(Index m, const ModelOutput&)> output;  // before backward
 };

@@ -30,6 +30,7 @@ TrainLoop::TrainLoop(const TrainJob& job, Rank& rank)
           {*session_.ranks.backend, session_.parameters, gradients_.names()})),
       schedule_(config_.schedule.make({config_.total_steps()})),
       store_(job.folder.checkpoints(), config_.train.keep_checkpoints),
+      instruments_(session_, config_, job.folder.file("trace")),
       steps_(config_.total_steps()),
       has_heldout_(job.corpus.dataset->heldout_rows() > 0) {
   if (job_.from)
@@ -43,6 +44,7 @@ TrainLoop::TrainLoop(const TrainJob& job, Rank& rank)
   state_.version = build_info().version;
   if (!session_.leads()) return;
   store_.discard_after(state_.step);
+  discard_traces_after(job_.folder.file("trace"), state_.step);
   metrics_ = std::make_unique<MetricsLog>(job_.folder.file("metrics.jsonl"), state_.step);
   progress_ = std::make_unique<Progress>(job_.log, job_.style);
 }
@@ -59,7 +61,7 @@ TrainOutcome TrainLoop::run() {
   if (saved_step_ != state_.step) save();
 
   TrainOutcome outcome{
-      state_, {}, "", stop_ > kOutOfTime ? static_cast<int>(stop_) : 0, stop_ == kOutOfTime};
+      state_, {}, "", "", stop_ > kOutOfTime ? static_cast<int>(stop_) : 0, stop_ == kOutOfTime};
   if (outcome.signal == 0 && config_.eval.final && has_heldout_) {
     const auto give_up = [this] {
       const Tensor signal = session_.ranks.backend->zeros(DType::i64, {1});
@@ -68,17 +70,23 @@ TrainOutcome TrainLoop::run() {
       stop_ = *signal.data<std::int64_t>();
       return stop_ != 0;
     };
-    outcome.heldout = evaluate_heldout(session_, config_, *job_.corpus.dataset, 0, give_up);
+    outcome.heldout = measure_heldout(0, give_up);
     if (!outcome.heldout.complete) outcome.signal = static_cast<int>(stop_);
   }
   if (outcome.signal == 0 && config_.sample.final) outcome.sample = sample();
+  outcome.replay = instruments_.summary();
   return outcome;
 }
 
 MetricsRow TrainLoop::step() {
   const auto start = std::chrono::steady_clock::now();
   const StepBatch batch(session_, config_, *job_.corpus.dataset, state_.step);
-  StepStats stats = forward_backward(session_, batch, state_.step);
+  const auto pass = instruments_.pass(Phase::train, state_.step + 1);
+  StepHooks hooks;
+  hooks.forward = pass->hooks();
+  StepStats stats = forward_backward(session_, batch, state_.step, hooks);
+  pass->finish();
+  instruments_.note(*pass);
   gradients_.reduce();
   const double norm = gradients_.norm();
   stop_ = stop_request(seconds_since(start));
@@ -110,6 +118,9 @@ MetricsRow TrainLoop::step() {
   row.set("memory_peak_bytes",
           static_cast<Index>(session_.ranks.backend->arena().counters().peak_bytes));
   stats.write(row);
+  for (const auto& [layer, difference] : pass->differences())
+    row.set(str("moe/", layer, "/replay_differs"),
+            static_cast<double>(difference.others) / static_cast<double>(difference.pairs));
   show(stats, static_cast<double>(batch.valid_tokens()) / seconds);
   return row;
 }
@@ -136,8 +147,7 @@ void TrainLoop::refuse_or_skip(const StepStats& stats, double loss, double norm)
 }
 
 void TrainLoop::measure(MetricsRow& row) {
-  const HeldoutResult heldout =
-      evaluate_heldout(session_, config_, *job_.corpus.dataset, config_.eval.max_rows);
+  const HeldoutResult heldout = measure_heldout(config_.eval.max_rows);
   row.set("heldout_loss", heldout.loss);
   row.set("heldout_bits_per_byte", heldout.bits_per_byte);
   if (progress_)
@@ -145,10 +155,23 @@ void TrainLoop::measure(MetricsRow& row) {
                         heldout.bits_per_byte, " bits per byte"));
 }
 
+HeldoutResult TrainLoop::measure_heldout(Index max_rows, const std::function<bool()>& give_up) {
+  const auto pass = instruments_.pass(Phase::eval, state_.step);
+  HeldoutResult out = evaluate_heldout(session_, config_, *job_.corpus.dataset, max_rows, give_up,
+                                       {}, pass->hooks());
+  if (!out.complete) return out;
+  pass->finish();
+  instruments_.note(*pass);
+  return out;
+}
+
 std::string TrainLoop::sample() {
   const Tokenizer& tokenizer = *job_.corpus.tokenizer;
+  const auto pass = instruments_.pass(Phase::inference, state_.step);
   const auto tokens = generate(*session_.model, tokenizer.encode(config_.sample.prompt),
-                               sampling_of(config_.sample));
+                               sampling_of(config_.sample), {}, pass->hooks());
+  pass->finish();
+  instruments_.note(*pass);
   const std::string text = config_.sample.prompt + tokenizer.decode(tokens);
   if (progress_ && state_.step < steps_)
     progress_->note(str("step ", state_.step, ": sample\n", text));

@@ -9,6 +9,7 @@
 #include "core/optim/gradients.h"
 #include "core/telemetry/progress.h"
 #include "core/train/evaluate.h"
+#include "core/train/routing_pass.h"
 #include "core/train/run_folder.h"
 #include "core/train/step.h"
 
@@ -29,6 +30,7 @@ struct TrainOutcome {
   CheckpointMeta state;
   HeldoutResult heldout;  // complete only if eval.final
   std::string sample;     // "" unless sample.final
+  std::string replay;     // how far free routing would have differed; "" without replay
   int signal = 0;         // that ended the run; 0: none
   bool out_of_time = false;
 };
@@ -43,6 +45,7 @@ class TrainLoop {
   void update(double rate, double norm, const StepStats& stats);
   void refuse_or_skip(const StepStats& stats, double loss, double norm);
   void measure(MetricsRow& row);
+  HeldoutResult measure_heldout(Index max_rows, const std::function<bool()>& give_up = {});
   std::string sample();
   void save();
   void restore();
@@ -58,6 +61,7 @@ class TrainLoop {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Schedule> schedule_;
   CheckpointStore store_;
+  RoutingInstruments instruments_;
   CheckpointMeta state_;
   Index steps_ = 0, saved_step_ = -1;
   bool has_heldout_;

@@ -10,10 +10,12 @@
 #include "registry/listing.h"
 #include "registry/parameter_info.h"
 #include "registry/registry.h"
+#include "tests/support/family_pages.h"
 
 #include "test_paths.h"
 
 using namespace moelab;
+using namespace moelab::testing;
 
 TEST_CASE("the registry holds exactly what the folders' CMake lists promise") {
   std::set<std::string> listed, registered;
@@ -40,6 +42,12 @@ TEST_CASE("generated pages are what the binary says; build target docs to rewrit
   CHECK_MESSAGE(page("components.md") == components_markdown(), remedy);
   CHECK_MESSAGE(page("recipe_keys.md") == recipe_markdown(), remedy);
   CHECK_MESSAGE(page("recipe.schema.json") == recipe_schema(), remedy);
+  std::map<std::string, std::string> pages;
+  for (const auto& [name, family] : families()) {
+    pages[name] = page("families/" + name + ".md");
+    CHECK_MESSAGE(pages[name] == family_page(*family, pages[name]), name, ": ", remedy);
+  }
+  CHECK_MESSAGE(page("families/README.md") == family_index(pages), remedy);
 }
 
 TEST_CASE("every component and every parameter has its words") {
@@ -52,4 +60,17 @@ TEST_CASE("every component and every parameter has its words") {
         CHECK(parameter.doc.size() > 3);
       }
     }
+}
+
+TEST_CASE("the page of a family tells source, use and costs of every member") {
+  for (const auto& [name, family] : families()) {
+    std::ifstream file(MOELAB_SOURCE_DIR "/docs/families/" + name + ".md", std::ios::binary);
+    const auto words = words_of(std::string{std::istreambuf_iterator<char>(file), {}});
+    for (const EntryBase* member : family->members())
+      for (const std::string& word : required_words()) {
+        const auto at = words.find(member->name);
+        CHECK_MESSAGE((at != words.end() && at->second.contains(word)), "docs/families/", name,
+                      ".md: ", member->name, " lacks **", word, ".**");
+      }
+  }
 }

@@ -78,6 +78,7 @@ TEST_CASE("each kind of failure has its exit code") {
   CHECK(run_moelab("data export " + good + " --split half").code == 2);
   CHECK(run_moelab("eval " + folder.path()).code == 4);
   CHECK(run_moelab("generate " + folder.path()).code == 4);
+  CHECK(run_moelab("trace " + folder.path()).code == 3);
 }
 
 TEST_CASE("a wrong action of data is told before the recipe that is missing too") {

@@ -33,7 +33,7 @@ class MeanScore : public Balancer {
       coefficient_GE.data<double>()[e] = static_cast<double>(e) / divisor(input);
     const std::vector<std::int32_t> instance_T(static_cast<std::size_t>(input.tokens.count()), 0);
     return LossTerm{"mean_score", 0,
-                    weighted_score_sum(tape, scores_TE, coefficient_GE, instance_T), 1.0};
+                    weighted_score_sum(tape, scores_TE, coefficient_GE, instance_T), 1.0, false};
   }
 
  protected:

@@ -83,7 +83,8 @@ TEST_CASE("dropping and losses are the same on 1, 2 and 4 ranks for every scope"
                                                           {"scope = \"group\"\ngroup_size = 4", 2},
                                                           {"scope = \"batch\"", 1}};
   for (const auto& [scope, instances] : scopes)
-    for (const std::string policy : {"probs", "position"}) {
+    for (const std::string policy :
+         {"probs", "position", "choice_rank", "batch_prioritized", "random"}) {
       const std::string dropper = "type = \"" + policy + "\"\ncapacity_factor = 0.8\n" + scope;
       const Outcome one = run(1, dropper, "type = \"aux_loss\"\n" + scope, instances);
       CHECK(std::count(one.fate.begin(), one.fate.end(), PairFate::capacity) > 3);

@@ -3,7 +3,19 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/moe/moe_layer.h"
+
 namespace moelab::test {
+
+MoeParams moe_params(const std::string& toml) {
+  Report report;
+  const Node root = parse_recipe("[layer]\n" + toml, "test.toml", Source::Origin::recipe, report);
+  MoeParams out;
+  read_into(
+      root, "", [&](ParamVisitor& v) { v.section("layer", out, "under test"); }, report);
+  for (const Problem& problem : report.problems()) throw std::runtime_error(problem.line());
+  return out;
+}
 
 Tokens make_tokens(const Backend& backend, Index rows, Index length,
                    const std::vector<double>& valid, Index first_row, Index rows_global) {
@@ -25,7 +37,8 @@ Tokens make_tokens(const Backend& backend, Index rows, Index length,
 }
 
 Tensor reals(const Backend& backend, DType dtype, Shape shape, const std::vector<double>& values) {
-  REQUIRE(shape.numel() == static_cast<Index>(values.size()));
+  MOELAB_CHECK(shape.numel() == static_cast<Index>(values.size()), "values for ", shape.numel(),
+               " elements");
   const Tensor t = backend.empty(dtype, shape);
   dispatch_real(dtype, "test", [&](auto zero) {
     using T = decltype(zero);
@@ -55,12 +68,20 @@ RouterBench::RouterBench(const std::string& recipe, Index experts, DType dtype)
 }
 
 void RouterBench::route(const Tokens& tokens, const std::vector<double>& logits_TE,
-                        const Tensor& bias_E, Moment moment, const ForcedRouting* forced) {
+                        const Tensor& bias_E, Moment moment, const ForcedRouting* forced,
+                        std::shared_ptr<Group> dp) {
   tape_ = std::make_unique<Tape>(*backend_);
   x_TE_ = tape_->input(reals(*backend_, dtype_, {tokens.count(), experts_}, logits_TE));
-  RouterInput input{x_TE_, tokens, moment, 0, forced, nullptr, bias_E, {}, nullptr};
+  ScopeMaps scopes(tokens, dp);
+  const auto scope = [&](ScopeSpec spec) -> const ScopeMap& { return scopes.get(spec); };
+  const RouterInput input{x_TE_,  tokens, moment, 0,     forced,      nullptr,
+                          bias_E, {},     dp,     scope, &step_state_};
   routing_ = router_->route(*tape_, input);
   routing_.plan->validate();
+}
+
+Routing RouterBench::route_on(Tape& tape, const Variable& logits_TE, const Tokens& tokens) {
+  return router_->route(tape, {logits_TE, tokens, {}, 0, nullptr, nullptr, {}, {}, nullptr});
 }
 
 std::vector<double> RouterBench::dense_weights() const {
@@ -100,7 +121,7 @@ void RouterBench::seed_weights(const std::vector<double>& cotangent_TE) {
 std::vector<double> RouterBench::logits_gradient() {
   tape_->backward();
   const Tensor gradient = tape_->grad(x_TE_.slot());
-  REQUIRE(gradient.defined());
+  MOELAB_CHECK(gradient.defined(), "the logits have no gradient");
   return doubles(gradient);
 }
 
@@ -123,8 +144,24 @@ LossTerm BalancerBench::loss(Tape& tape, const Routing& routing, const Tokens& t
                             scope,      std::accumulate(valid.begin(), valid.end(), Index{0}),
                             step_state_};
   auto term = balancer_->loss(tape, input);
-  REQUIRE(term.has_value());
+  MOELAB_CHECK(term.has_value(), "the balancer has no loss");
   return *term;
+}
+
+LossTerm BalancerBench::pooled_loss(Tape& tape, const std::vector<Routing>& layers,
+                                    const Tokens& tokens) {
+  const ScopeMap map({}, tokens, nullptr);
+  const auto valid = tokens.valid_T.span<std::uint8_t>();
+  const BalancerInput input{layers.front(),
+                            tokens,
+                            {},
+                            0,
+                            nullptr,
+                            [](ScopeSpec) { return Index{1}; },
+                            [&](ScopeSpec) -> const ScopeMap& { return map; },
+                            std::accumulate(valid.begin(), valid.end(), Index{0}),
+                            step_state_};
+  return balancer_->pooled_loss(tape, layers, input).value();
 }
 
 }  // namespace moelab::test

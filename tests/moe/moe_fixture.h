@@ -4,17 +4,16 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "core/moe/balancer.h"
-#include "core/moe/dropper.h"
-#include "core/moe/router.h"
+#include "core/moe/moe_layer.h"
 #include "registry/recipe.h"
 
 namespace moelab::test {
 
-// "type = \"softmax\"\nk = 2" → the component; a recipe with a mistake fails the test.
+// "type = \"softmax\"\nk = 2" → the component; throws where the recipe has a mistake.
 template <class Family>
 Component<Family> component(const std::string& toml) {
   Report report;
@@ -22,9 +21,12 @@ Component<Family> component(const std::string& toml) {
   Component<Family> out;
   read_into(
       root, "", [&](ParamVisitor& v) { v("part", out, "under test"); }, report);
-  for (const Problem& problem : report.problems()) FAIL(problem.line());
+  for (const Problem& problem : report.problems()) throw std::runtime_error(problem.line());
   return out;
 }
+
+// What a table [ffn.<name>] of kind moe says.
+MoeParams moe_params(const std::string& toml);
 
 // B rows of L tokens; `valid` as 0/1 by token, empty: all.
 Tokens make_tokens(const Backend& backend, Index rows, Index length,
@@ -40,7 +42,16 @@ class RouterBench {
   RouterBench(const std::string& recipe, Index experts, DType dtype);
   // Routes logits given as [T, E]; the tape is new each time.
   void route(const Tokens& tokens, const std::vector<double>& logits_TE, const Tensor& bias_E = {},
-             Moment moment = {}, const ForcedRouting* forced = nullptr);
+             Moment moment = {}, const ForcedRouting* forced = nullptr,
+             std::shared_ptr<Group> dp = nullptr);
+
+  // Starts a step: what the router keeps for its end is forgotten.
+  void begin_step() { step_state_ = StateStore("step"); }
+  Router& router() { return *router_; }
+  StateStore& state() { return state_; }
+  const StateStore& step_state() const { return step_state_; }
+  // The same on a tape of the caller's, which several routers may share.
+  Routing route_on(Tape& tape, const Variable& logits_TE, const Tokens& tokens);
 
   Backend& backend() { return *backend_; }
   Tape& tape() { return *tape_; }
@@ -53,7 +64,7 @@ class RouterBench {
 
  private:
   std::shared_ptr<Backend> backend_;
-  StateStore state_{"test"};
+  StateStore state_{"test"}, step_state_{"step"};
   Index experts_;
   DType dtype_;
   std::unique_ptr<Router> router_;
@@ -72,6 +83,8 @@ class BalancerBench {
   // The loss of one micro-batch. `instances`: of the step, for the balancer's scope.
   LossTerm loss(Tape& tape, const Routing& routing, const Tokens& tokens, Index instances,
                 std::shared_ptr<Group> dp = nullptr);
+  // The loss over all layers, of a step of one micro-batch.
+  LossTerm pooled_loss(Tape& tape, const std::vector<Routing>& layers, const Tokens& tokens);
 
  private:
   std::shared_ptr<Backend> backend_;

@@ -223,3 +223,33 @@ TEST_CASE("formulas say what is chosen and how it is weighed") {
   CHECK(component<Router>("type = \"softmax\"\njitter = 0.1").traits().train_inference_gap.size() ==
         1);
 }
+
+TEST_CASE("a gating residual adds a map of the logits before, and sends gradients through it") {
+  const auto backend = Backend::cpu();
+  StateStore state("test");
+  const auto router = component<Router>("type = \"sigmoid\"\nk = 2\ngating_residual = true")
+                          .make({*backend, DType::f64, 3, 3, 1, "gate", 0.02, state});
+  const std::vector<double> w{1, 0, 2, 0, 1, 0, 3, 0, 1}, r{0, 2, 0, 1, 0, 0, 0, 0, 3};
+  Parameter* residual = nullptr;
+  router->parameters([&](Parameter& p) {
+    if (p.name == "gate.residual.weight") residual = &p;
+    copy(reals(*backend, DType::f64, {3, 3}, p.name == "gate.weight" ? w : r), p.value);
+  });
+  REQUIRE(residual != nullptr);
+  const std::vector<double> x{1, 2, 3, -1, 0, 1}, before{1, 1, 2, 0, 5, -1};
+  const Tokens tokens = make_tokens(*backend, 1, 2);
+  Tape tape(*backend);
+  const Variable x_TH = tape.input(reals(*backend, DType::f64, {2, 3}, x));
+  const Variable before_TE = tape.input(reals(*backend, DType::f64, {2, 3}, before));
+  RouterInput input{x_TH, tokens, {}, 1, nullptr, nullptr, {}, before_TE, nullptr};
+  const Routing routing = router->route(tape, input);
+  CHECK(doubles(routing.logits_TE.value) == std::vector<double>{9, 3, 12, 11, 0, -5});
+  tape.seed(routing.logits_TE, reals(*backend, DType::f64, {2, 3}, {1, 0, 2, 0, 1, 0}));
+  tape.backward();
+  CHECK(doubles(tape.grad(before_TE.slot())) == std::vector<double>{0, 2, 6, 1, 0, 0});
+  CHECK(doubles(residual->grad) == std::vector<double>{1, 1, 2, 0, 5, -1, 2, 2, 4});
+
+  input.previous_logits_TE = {};
+  CHECK(doubles(router->route(tape, input).logits_TE.value) ==
+        std::vector<double>{7, 2, 6, 1, 0, -2});
+}

@@ -11,7 +11,7 @@
 
 namespace moelab::testing {
 
-// Only [model] and [ffn.…] are given; the rest of the recipe is filled in. Fails the test on any
+// Only [model] and [ffn.…] are given; the rest of the recipe is filled in. Throws on any
 // problem.
 ModelSpec spec_of(const std::string& model_recipe, Index vocabulary, DType dtype);
 

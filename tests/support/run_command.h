@@ -1,4 +1,4 @@
-// Runs the built binary as a user would.
+// Runs programs as a user would.
 #pragma once
 #include <sys/wait.h>
 
@@ -14,12 +14,11 @@ struct CommandResult {
   std::string text;
 };
 
-// `words` go through the shell: quote what needs it. Standard error is in the text unless the
-// words send it elsewhere.
-inline CommandResult run_moelab(const std::string& words) {
-  const std::string command = MOELAB_BINARY_DIR "/moelab " + words + " 2>&1";
+// Goes through the shell: quote what needs it. Standard error is in the text unless the words send
+// it elsewhere.
+inline CommandResult run_command(const std::string& words) {
   CommandResult result;
-  std::FILE* pipe = ::popen(command.c_str(), "r");
+  std::FILE* pipe = ::popen((words + " 2>&1").c_str(), "r");
   if (pipe == nullptr) return result;
   char block[4096];
   while (const std::size_t got = std::fread(block, 1, sizeof block, pipe))
@@ -27,6 +26,11 @@ inline CommandResult run_moelab(const std::string& words) {
   const int status = ::pclose(pipe);
   result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
+}
+
+// The built binary.
+inline CommandResult run_moelab(const std::string& words) {
+  return run_command(MOELAB_BINARY_DIR "/moelab " + words);
 }
 
 }  // namespace moelab::testing

@@ -2,6 +2,7 @@
 #pragma once
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <map>
 #include <sstream>
 #include <string>
@@ -66,10 +67,11 @@ struct Ended {
 
 class TinyRun {
  public:
-  TinyRun() {
+  // `edit`: what to make of the recipe's text.
+  explicit TinyRun(const std::function<std::string(std::string)>& edit = {}) {
     std::filesystem::current_path(folder_.path());  // runs/latest goes there
-    recipe_ =
-        folder_.write("tiny.toml", tiny_recipe(folder_.write("text.txt", generated_text(20000))));
+    const std::string text = tiny_recipe(folder_.write("text.txt", generated_text(20000)));
+    recipe_ = folder_.write("tiny.toml", edit ? edit(text) : text);
   }
   ~TinyRun() { std::filesystem::current_path(before_); }
   const std::string& recipe() const { return recipe_; }
@@ -79,12 +81,17 @@ class TinyRun {
   Ended train(const std::string& name, const std::vector<std::string>& sets = {},
               const std::string& resume = "none", int threads = 1,
               const std::string& init = "") const {
+    return train_recipe(recipe_, name, sets, resume, threads, init);
+  }
+  Ended train_recipe(const std::string& recipe, const std::string& name,
+                     const std::vector<std::string>& sets, const std::string& resume = "none",
+                     int threads = 1, const std::string& init = "") const {
     Report report;
-    const RunConfig config = load_run_config(recipe_, sets, report);
+    const RunConfig config = load_run_config(recipe, sets, report);
     std::ostringstream out, log;
     Ended ended;
     TrainOptions options;
-    options.recipe = recipe_;
+    options.recipe = recipe;
     options.out = path(name);
     options.resume = resume;
     options.threads = threads;

@@ -1,7 +1,7 @@
 // moelab components: what is registered, from the one description of every parameter.
 #include <ostream>
 
-#include "core/cli/options.h"
+#include "core/cli/recipe_arguments.h"
 #include "core/train/recipe_page.h"
 #include "registry/error.h"
 #include "registry/listing.h"
@@ -35,6 +35,7 @@ std::string listing(const std::string& family, const std::string& name, Format f
 }
 
 int run(const Arguments& arguments, const Streams& streams) {
+  plugin_arguments(arguments);
   if (arguments.has("schema")) {
     if (arguments.positionals() > 0 || arguments.has("json") || arguments.has("format"))
       throw Error(ExitCode::usage, "--schema is of whole recipes; leave out everything else");
@@ -52,7 +53,8 @@ const RegisterVerb registered{
                      {"NAME", "a member: its parameters with type, default, range", false}},
      .options = {{"json", "", "the same as data (--format json)"},
                  {"format", "F", "text (default), md, json"},
-                 {"schema", "", "the JSON Schema of a whole recipe, for editors"}},
+                 {"schema", "", "the JSON Schema of a whole recipe, for editors"},
+                 plugin_option()},
      .notes =
          "Examples: moelab components, moelab components router, moelab components router softmax",
      .run = run}};

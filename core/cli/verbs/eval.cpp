@@ -9,9 +9,9 @@ namespace moelab {
 namespace {
 
 int run(const Arguments& arguments, const Streams& streams) {
-  const SavedModel saved = open_saved(arguments.positional(0), arguments.texts("set"), streams.err);
-  const HeldoutResult result =
-      evaluate_saved(saved, threads_argument(arguments), arguments.integer("rows", 0, 0));
+  const SavedModel saved = open_saved_argument(arguments, streams);
+  const HeldoutResult result = evaluate_saved(saved, threads_argument(arguments),
+                                              arguments.integer("rows", 0, 0), &streams.err);
   streams.out << "held-out loss " << exact(result.loss) << " nats a token, "
               << exact(result.bits_per_byte) << " bits a byte, over " << result.tokens
               << " tokens in " << result.rows << " rows\n";
@@ -25,6 +25,8 @@ const RegisterVerb registered{
      .positionals = {{"RUN", "a run's folder (its newest checkpoint) or a checkpoint's folder"}},
      .options = {{"rows", "N", "only the first N rows; 0 (default): all of the text"},
                  set_option(),
+                 trace_option(),
+                 replay_option(),
                  threads_option()},
      .notes = "",
      .run = run}};

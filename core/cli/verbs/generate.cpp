@@ -24,7 +24,7 @@ Sampling sampling_argument(const Arguments& arguments, const SampleSection& sect
 }
 
 int run(const Arguments& arguments, const Streams& streams) {
-  const SavedModel saved = open_saved(arguments.positional(0), arguments.texts("set"), streams.err);
+  const SavedModel saved = open_saved_argument(arguments, streams);
   const std::string prompt = arguments.text("prompt", saved.config.sample.prompt);
   if (prompt.empty())
     throw Error(ExitCode::usage,
@@ -33,8 +33,9 @@ int run(const Arguments& arguments, const Streams& streams) {
   const Sampling sampling = sampling_argument(arguments, saved.config.sample);
   const int threads = threads_argument(arguments);
   streams.out << prompt << std::flush;
-  generate_saved(saved, prompt, sampling, threads,
-                 [&](const std::string& piece) { streams.out << piece << std::flush; });
+  generate_saved(
+      saved, prompt, sampling, threads,
+      [&](const std::string& piece) { streams.out << piece << std::flush; }, &streams.err);
   streams.out << "\n";
   return 0;
 }
@@ -50,6 +51,8 @@ const RegisterVerb registered{
                  {"top-p", "X", "only the likeliest tokens that make up this probability"},
                  {"seed", "N", "the same seed gives the same text"},
                  set_option(),
+                 trace_option(),
+                 replay_option(),
                  threads_option()},
      .notes = "What is not given comes from the recipe's [sample].",
      .run = run}};

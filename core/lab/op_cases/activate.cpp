@@ -26,6 +26,9 @@ const RegisterOpCase geglu{"activate_geglu", [](OpSize size) { return instance(s
 const RegisterOpCase silu{"activate_silu", [](OpSize size) { return instance(size, "silu"); }};
 const RegisterOpCase gelu{"activate_gelu", [](OpSize size) { return instance(size, "gelu"); }};
 const RegisterOpCase relu2{"activate_relu2", [](OpSize size) { return instance(size, "relu2"); }};
+const RegisterOpCase reglu{"activate_reglu", [](OpSize size) { return instance(size, "reglu"); }};
+const RegisterOpCase clamped{"activate_clamped_swiglu",
+                             [](OpSize size) { return instance(size, "clamped_swiglu"); }};
 const RegisterOpCase relu{"activate_relu", [](OpSize size) { return instance(size, "relu"); }};
 
 }  // namespace

@@ -22,7 +22,8 @@ OpInstance gather(OpSize size) {
   return c;
 }
 
-// Tokens with 0 to 3 slots; some slots dropped, some tokens lose all.
+// Tokens with 0 to 3 slots; some slots dropped, some tokens lose all. Without and with a floor that
+// some sums are below.
 OpInstance renormalize(OpSize size) {
   const Index tokens = size == OpSize::small ? 24 : 16384;
   std::vector<Index> offset_T1{0};
@@ -33,10 +34,12 @@ OpInstance renormalize(OpSize size) {
   OpInstance c;
   c.inputs = {OpInput::real({pairs}, 0.1, 1)};
   c.build = [offset_T1, kept_P](Tape& t, const std::vector<Variable>& in) {
-    return std::vector<Variable>{renormalize_weights(t, in[0], offset_T1, kept_P)};
+    constexpr double kFloor = 0.75;
+    return std::vector<Variable>{renormalize_weights(t, in[0], offset_T1, kept_P),
+                                 renormalize_weights(t, in[0], offset_T1, kept_P, kFloor)};
   };
-  c.forward = c.backward = {.flops = 2.0 * static_cast<double>(pairs),
-                            .bytes = 12.0 * static_cast<double>(pairs)};
+  c.forward = c.backward = {.flops = 4.0 * static_cast<double>(pairs),
+                            .bytes = 24.0 * static_cast<double>(pairs)};
   return c;
 }
 

@@ -11,14 +11,14 @@ class DenseFfn final : public Ffn {
     Ffn::Traits traits() const {
       Ffn::Traits traits;
       traits.width = width;
-      traits.gated = gated();
-      traits.bias = bias;
+      traits.cost = [*this](Index hidden, Index) {
+        LayerCost cost = mlp_cost(*this, hidden);
+        cost.saved += static_cast<double>(hidden);
+        return cost;
+      };
       return traits;
     }
-    std::string formula() const {
-      return gated() ? str("y = down(act(gate(x)) · up(x)), act of ", activation.name())
-                     : str("y = down(", activation.name(), "(up(x)))");
-    }
+    std::string formula() const { return "y = " + network_text(); }
   };
 
   DenseFfn(const Params& params, const Context& context)
