@@ -3,7 +3,6 @@
 #include <map>
 #include <stdexcept>
 
-#include "core/moe/router.h"
 #include "registry/text.h"
 
 namespace moelab::test {
@@ -19,6 +18,15 @@ std::string inline_table(const std::string& lines) {
 std::string activation(const GoldenCase& c) {
   const std::string name = c.text("activation_func");
   const bool gated = c.flag("gated_linear_unit");
+  const bool clamped = c.given("activation_func_clamp_value");
+  const double offset = c.number("glu_linear_offset");
+  if (clamped || offset != 0) {
+    if (!gated || name != "silu")
+      throw std::runtime_error("does not know a clamp or offset of the activation " + name);
+    return str("{ type = \"clamped_swiglu\", alpha = 1.0, limit = ",
+               clamped ? c.text("activation_func_clamp_value") : "0.0",
+               ", offset = ", exact(offset), " }");
+  }
   static const std::map<std::string, std::pair<std::string, std::string>> known{
       {"silu", {"silu", "swiglu"}}, {"gelu", {"gelu", "geglu"}}, {"relu", {"relu", "reglu"}}};
   const auto at = known.find(name);
@@ -28,7 +36,16 @@ std::string activation(const GoldenCase& c) {
 
 std::string experts(const GoldenCase& c) {
   return str("{ type = \"grouped\", width = ", c.text("moe_ffn_hidden_size"),
-             ", activation = ", activation(c), ", bias = ", c.text("add_bias_linear"), " }");
+             ", activation = ", activation(c), ", bias = ", c.text("add_bias_linear"),
+             ", weight_at = \"", c.flag("moe_apply_probs_on_input") ? "input" : "hidden", "\" }");
+}
+
+std::string shared(const GoldenCase& c) {
+  const bool gate = c.flag("moe_shared_expert_gate");
+  if (!c.given("moe_shared_expert_intermediate_size")) return "{ type = \"none\" }";
+  return str("{ type = \"", gate ? "gated" : "plain",
+             "\", width = ", c.text("moe_shared_expert_intermediate_size"),
+             ", activation = ", activation(c), " }");
 }
 
 std::string dropper(const GoldenCase& c) {
@@ -50,8 +67,8 @@ std::string router(const GoldenCase& c) {
 std::string layer_recipe(const GoldenCase& c, const std::vector<AttachedLoss>& losses) {
   std::string recipe =
       str("kind = \"moe\"\nnum_experts = ", c.text("num_moe_experts"), "\nrouter = ", router(c),
-          "\nexperts = ", experts(c), "\ndropper = ", dropper(c), "\ndispatcher = { type = \"",
-          c.text("moe_token_dispatcher_type"), "\" }\n");
+          "\nexperts = ", experts(c), "\nshared = ", shared(c), "\ndropper = ", dropper(c),
+          "\ndispatcher = { type = \"", c.text("moe_token_dispatcher_type"), "\" }\n");
   for (const AttachedLoss& loss : losses)
     recipe += str("balancers.", loss.type, " = { type = \"", loss.type,
                   "\", coefficient = ", exact(loss.coefficient), " }\n");
@@ -70,19 +87,14 @@ std::string weight_name(const std::string& parameter) {
       {"test.mlp.experts.up_proj.bias", "fc1_bias"},
       {"test.mlp.experts.down_proj.weight", "fc2"},
       {"test.mlp.experts.down_proj.bias", "fc2_bias"},
+      {"test.mlp.shared_experts.gate_up_proj.weight", "shared_fc1"},
+      {"test.mlp.shared_experts.up_proj.weight", "shared_fc1"},
+      {"test.mlp.shared_experts.down_proj.weight", "shared_fc2"},
+      {"test.mlp.shared_expert_gate.weight", "shared_gate"},
   };
   const auto at = names.find(parameter);
   if (at == names.end()) throw std::runtime_error("the case has no weight for " + parameter);
   return at->second;
-}
-
-std::string missing_part(const GoldenCase& c) {
-  if (c.given("moe_shared_expert_intermediate_size")) return "shared experts";
-  if (c.given("activation_func_clamp_value") || c.number("glu_linear_offset") != 0)
-    return "clamped activations";
-  if (c.flag("moe_apply_probs_on_input")) return "combine weights on the experts' input";
-  c.ignore({"moe_shared_expert_gate"});  // without a shared expert it gates nothing
-  return "";
 }
 
 }  // namespace moelab::test

@@ -13,7 +13,5 @@ constexpr const char* kBiasLabel = "expert_bias";
 std::string layer_recipe(const GoldenCase& c, const std::vector<AttachedLoss>& losses);
 // The case's name of a layer's parameter: "test.mlp.gate.weight" → "router_weight".
 std::string weight_name(const std::string& parameter);
-// What the case needs and does not exist; "": nothing.
-std::string missing_part(const GoldenCase& c);
 
 }  // namespace moelab::test
