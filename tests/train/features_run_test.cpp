@@ -42,6 +42,17 @@ TEST_CASE("a pyramid trains, recomputed or not, and resumes to the same bits") {
   CHECK(run.bytes("parts" + end) == run.bytes("whole" + end));
 }
 
+TEST_CASE("a pyramid's routing is recorded and replayed, the switch layer's too") {
+  const TinyRun run;
+  REQUIRE(run.train("one", pyramid({"train.steps=3", "trace.steps=1-3"})).code == ExitCode::ok);
+  const std::string from = "replay.from=" + run.path("one");
+  run.train("same", pyramid({"train.steps=3", from}));
+  CHECK(run.numbers("same", "loss") == run.numbers("one", "loss"));
+  CHECK(run.numbers("same", "moe/0/replay_differs") == std::vector<double>{0, 0, 0});
+  run.train("other", pyramid({"train.steps=3", "model.seed=9", from}));
+  for (const double differs : run.numbers("other", "moe/0/replay_differs")) CHECK(differs > 0);
+}
+
 TEST_CASE("a pyramid gives the same losses on two ranks") {
   const TinyRun run;
   run.train("one", pyramid({"run.dtype=f64"}));

@@ -51,6 +51,7 @@ class SwitchFfn final : public Ffn {
 
   SwitchFfn(const Params& params, const Context& context)
       : layer_(context.layer),
+        experts_(params.num_experts),
         dp_(context.ranks.dp),
         state_(context.name),
         router_(selection(), rule(),
@@ -61,22 +62,22 @@ class SwitchFfn final : public Ffn {
         weights_(params, spec(params, context)) {}
 
   FfnOutput forward(Tape& tape, const FfnInput& input) override {
-    Routing routing = router_.route(tape, {input.x_TH,
-                                           input.tokens,
-                                           input.moment,
-                                           layer_,
-                                           input.forced,
-                                           input.noise,
-                                           {},
-                                           input.previous_logits_TE,
-                                           dp_});
+    if (input.forced) check_forced(*input.forced, experts_, 1, input.tokens, layer_);
+    Routing routing = route(tape, input, input.forced);
     const Dispatched sent =
         dispatcher_->dispatch(tape, input.x_TH, *routing.plan, routing.weight_P, input.tokens);
     const Variable y_RH = expert_mlp(tape, sent.rows, sent.weight_R,
                                      weights_.on(tape, *activation_), WeightAt::hidden);
     FfnOutput out;
     out.y_TH = dispatcher_->combine(tape, y_RH, sent);
-    if (!tape.replaying()) out.record = make_record(routing, input.tokens, {}, layer_);
+    if (!tape.replaying()) {
+      out.record = make_record(routing, input.tokens, {}, layer_);
+      out.record->weight_P = routing.weight_P.value;
+      if (input.forced && input.compare_forced) {
+        Tape aside(tape.backend(), Tape::Mode::forward);
+        out.record->forced = forced_difference(*routing.plan, *route(aside, input, nullptr).plan);
+      }
+    }
     out.routing = std::make_shared<Routing>(std::move(routing));
     return out;
   }
@@ -86,6 +87,17 @@ class SwitchFfn final : public Ffn {
   }
 
  private:
+  Routing route(Tape& tape, const FfnInput& input, const ForcedRouting* forced) {
+    return router_.route(tape, {input.x_TH,
+                                input.tokens,
+                                input.moment,
+                                layer_,
+                                forced,
+                                input.noise,
+                                {},
+                                input.previous_logits_TE,
+                                dp_});
+  }
   static SelectionParams selection() {
     SelectionParams params;
     params.k = 1;
@@ -107,7 +119,7 @@ class SwitchFfn final : public Ffn {
             context.name + ".experts",    context.init_std,        context.output_init_std};
   }
 
-  Index layer_;
+  Index layer_, experts_;
   std::shared_ptr<Group> dp_;
   StateStore state_;
   TopKRouter router_;
