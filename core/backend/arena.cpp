@@ -45,9 +45,13 @@ std::byte* map_huge(std::size_t bytes) {  // aligned to huge pages
 }
 
 // Null when memory is out. The system promises more than it has and kills who touches it, so large
-// blocks are asked for only while it has that much.
-std::byte* take_from_system(std::size_t cls, std::size_t bytes) {
-  if (bytes >= kHugePage && bytes > available_memory()) return nullptr;
+// blocks are asked for only while it has that much, beside the `live` bytes handed out before: some
+// of those may not have been touched yet.
+std::byte* take_from_system(std::size_t cls, std::size_t bytes, std::size_t live) {
+  if (bytes >= kHugePage) {
+    const std::size_t untouched = live - std::min(live, resident_memory());
+    if (bytes + untouched > available_memory()) return nullptr;
+  }
   if (cls >= kHugePage) return map_huge(cls);
   return static_cast<std::byte*>(std::aligned_alloc(kAlignment, cls));
 }
@@ -121,10 +125,10 @@ std::shared_ptr<Storage> Arena::allocate(std::size_t bytes) {
     ArenaCounters& counters = state_->counters;
     data = state_->reuse(cls);
     if (!data && bytes <= kLargest) {
-      data = take_from_system(cls, bytes);
+      data = take_from_system(cls, bytes, counters.live_bytes);
       if (!data) {
         state_->drop_cache();
-        data = take_from_system(cls, bytes);
+        data = take_from_system(cls, bytes, counters.live_bytes);
       }
       ++counters.system_allocations;
       if (data) counters.reserved_bytes += cls;

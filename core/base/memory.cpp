@@ -1,5 +1,7 @@
 #include "core/base/memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -77,6 +79,13 @@ std::size_t available_memory(const std::string& root) {
     if (names_memory(controllers)) left = std::min(left, left_in_groups(kVersion1, root, path));
   }
   return left;
+}
+
+std::size_t resident_memory() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t mapped = 0, resident = 0;
+  if (!(file >> mapped >> resident)) return 0;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace moelab

@@ -10,5 +10,7 @@ namespace moelab {
 // or 2, limits it. The largest number where the system does not tell. `root` stands before /proc
 // and /sys.
 std::size_t available_memory(const std::string& root = "");
+// Bytes that this process holds in memory; 0 where the system does not tell.
+std::size_t resident_memory();
 
 }  // namespace moelab

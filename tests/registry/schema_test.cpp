@@ -87,7 +87,8 @@ TEST_CASE("the schema accepts and refuses what the reader does") {
 TEST_CASE("the schema of recipes accepts every recipe of ours, and no wrong key in any table") {
   const JsonSchema schema(recipe_schema());
   int recipes = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(MOELAB_SOURCE_DIR "/recipes")) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(MOELAB_SOURCE_DIR "/recipes")) {
     if (entry.path().extension() != ".toml") continue;
     ++recipes;
     CAPTURE(entry.path().string());
