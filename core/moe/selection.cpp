@@ -1,5 +1,7 @@
 #include "core/moe/selection.h"
 
+#include "core/moe/selection_keys.h"
+
 namespace moelab {
 
 void SelectionParams::describe(ParamVisitor& v) {
@@ -157,7 +159,13 @@ Routing route_top_k(Tape& tape, const RouterInput& input, const Variable& logits
     for (const std::int32_t e : *ids)
       MOELAB_CHECK(e >= -1 && e < experts, "forced expert ", e, " of ", experts);
   }
-  RouterScores scores = router_select(tape, logits_TE, rule, bias_E, input.tokens.valid_T, ids,
+  Tensor used_E = bias_E;
+  if (input.pricing && bias_E && bias_E.raw() == input.bias_E.raw())
+    used_E = tape.remember([&] {
+      const bool positive = !rule.key_is_logit;
+      return (*input.pricing)(selection_keys(tape.backend(), logits_TE.value, rule), positive);
+    });
+  RouterScores scores = router_select(tape, logits_TE, rule, used_E, input.tokens.valid_T, ids,
                                       input.x_TH.value.dtype());
   Routing out;
   out.logits_TE = logits_TE;

@@ -69,13 +69,13 @@ RouterBench::RouterBench(const std::string& recipe, Index experts, DType dtype)
 
 void RouterBench::route(const Tokens& tokens, const std::vector<double>& logits_TE,
                         const Tensor& bias_E, Moment moment, const ForcedRouting* forced,
-                        std::shared_ptr<Group> dp) {
+                        std::shared_ptr<Group> dp, const ChoicePricing* pricing) {
   tape_ = std::make_unique<Tape>(*backend_);
   x_TE_ = tape_->input(reals(*backend_, dtype_, {tokens.count(), experts_}, logits_TE));
   ScopeMaps scopes(tokens, dp);
   const auto scope = [&](ScopeSpec spec) -> const ScopeMap& { return scopes.get(spec); };
-  const RouterInput input{x_TE_,  tokens, moment, 0,     forced,      nullptr,
-                          bias_E, {},     dp,     scope, &step_state_};
+  const RouterInput input{x_TE_,  tokens, moment, 0,     forced,       nullptr,
+                          bias_E, {},     dp,     scope, &step_state_, pricing};
   routing_ = router_->route(*tape_, input);
   routing_.plan->validate();
 }

@@ -43,7 +43,7 @@ class RouterBench {
   // Routes logits given as [T, E]; the tape is new each time.
   void route(const Tokens& tokens, const std::vector<double>& logits_TE, const Tensor& bias_E = {},
              Moment moment = {}, const ForcedRouting* forced = nullptr,
-             std::shared_ptr<Group> dp = nullptr);
+             std::shared_ptr<Group> dp = nullptr, const ChoicePricing* pricing = nullptr);
 
   // Starts a step: what the router keeps for its end is forgotten.
   void begin_step() { step_state_ = StateStore("step"); }

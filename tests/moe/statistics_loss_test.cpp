@@ -145,3 +145,33 @@ TEST_CASE("pooled_aux takes the tokens of all layers as one crowd") {
   CHECK(value_of(loss.pooled_loss(tape, layers, tokens)) == doctest::Approx(1.0));
   CHECK(value_of(loss.pooled_loss(tape, same, tokens)) == doctest::Approx(2 * p));
 }
+
+TEST_CASE("bip prices the batch at hand until the loads are even, and keeps the prices") {
+  for (const char* type : {"softmax", "sigmoid"}) {
+    CAPTURE(type);
+    constexpr Index kExperts = 4, kTokens = 64;
+    BalancerBench bip("type = \"bip\"\niterations = 20", kExperts, 1);
+    RouterBench bench(str("type = \"", type, "\"\nk = 1"), kExperts, DType::f64);
+    const Tokens tokens = make_tokens(bench.backend(), 4, kTokens / 4);
+    std::vector<double> logits;
+    const Rng rng(3, "bip");
+    for (Index i = 0; i < kTokens * kExperts; ++i)  // expert 0 is everybody's favourite
+      logits.push_back(rng.normal(static_cast<std::uint64_t>(i)) + (i % kExperts == 0 ? 2 : 0));
+    const auto most = [&] { return std::ranges::max(bench.routing().plan->counts_kept()); };
+    bench.route(tokens, logits);
+    CHECK(most() > kTokens / 2);
+    const ScopeMap scope({}, tokens, nullptr);
+    const ChoicePricing price = [&](const Tensor& key_TE, bool positive) {
+      return bip.balancer().price(
+          key_TE, positive,
+          {tokens, [&](ScopeSpec) -> const ScopeMap& { return scope; }, bip.step_state()});
+    };
+    bench.route(tokens, logits, bip.balancer().bias(), {}, nullptr, nullptr, &price);
+    CHECK(most() <= kTokens / kExperts + 2);
+    CHECK(doubles(bip.balancer().bias()) == std::vector<double>(kExperts, 0.0));
+    bip.balancer().after_step({});
+    bench.route(tokens, logits, bip.balancer().bias());  // as evaluation does
+    CHECK(most() <= kTokens / kExperts + 2);
+    CHECK(bip.state().all().begin()->first == "test.balancers.label.price");
+  }
+}
