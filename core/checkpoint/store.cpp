@@ -17,7 +17,6 @@ namespace moelab {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kMetaFile = "meta.json";
 constexpr const char* kStepPrefix = "step-";
 constexpr const char* kAside = ".writing";  // the folder that becomes step-<N>
 constexpr const char* kReplaced = ".replaced";

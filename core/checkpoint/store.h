@@ -45,6 +45,7 @@ struct Checkpoint {
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kStateFile = "state.safetensors";
+constexpr const char* kMetaFile = "meta.json";
 
 // Reads and verifies every hash. Throws Error(checkpoint) naming the damaged or missing file.
 Checkpoint open_checkpoint(const std::string& path);

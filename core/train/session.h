@@ -1,6 +1,7 @@
 // What every verb that runs a model sets up: the data, the ranks, the model of a recipe.
 #pragma once
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,5 +41,9 @@ Shares weight_shares(const Session& session);
 Shares state_shares(const Session& session);
 void load_weights(const Session& session, const Checkpoint& checkpoint);
 void load_states(const Session& session, const Checkpoint& checkpoint);
+// State for a run that starts from `weights`, the model file of a checkpoint: what components of
+// both recipes keep under the same name. Nothing where there is no checkpoint around the file.
+// Throws Error(checkpoint) if shapes or dtypes differ.
+void adopt_states(const Session& session, const std::string& weights, std::ostream& log);
 
 }  // namespace moelab

@@ -33,10 +33,12 @@ TrainLoop::TrainLoop(const TrainJob& job, Rank& rank)
       instruments_(session_, config_, job.folder.file("trace")),
       steps_(config_.total_steps()),
       has_heldout_(job.corpus.dataset->heldout_rows() > 0) {
-  if (job_.from)
+  if (job_.from) {
     restore();
-  else if (!job_.init.empty())
+  } else if (!job_.init.empty()) {
     import_weights(*session_.model, job_.init);
+    adopt_states(session_, job_.init, job_.log);
+  }
   state_.model_seed = config_.model_seed();
   state_.data_seed = config_.data_seed();
   state_.data_fingerprint = job_.corpus.dataset->fingerprint();

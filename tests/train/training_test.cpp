@@ -78,6 +78,26 @@ TEST_CASE("--init takes the folder of a run or of a checkpoint") {
   }
 }
 
+TEST_CASE("frozen controllers stay as the run left them that training starts from") {
+  const auto with_prices = [](std::string text) {
+    const std::string bias = "[ffn.moe.balancers.bias]\ntype = \"expert_bias\"\n";
+    text.erase(text.find(bias), bias.size());
+    const std::string softmax = "\"softmax\"";
+    return text.replace(text.find(softmax), softmax.size(), "\"quantile\"");
+  };
+  for (const bool prices : {false, true}) {
+    const TinyRun run(prices ? with_prices : std::function<std::string(std::string)>{});
+    run.train("a");
+    const std::string state = run.bytes(std::string("a/checkpoints/step-12/") + kStateFile);
+    run.train("b", {"train.steps=20", "train.freeze_controllers=true"}, "none", 1, run.path("a"));
+    CHECK(run.bytes(std::string("b/checkpoints/step-20/") + kStateFile) == state);
+    // Not frozen they go on from there, and state of other experts is refused.
+    run.train("c", {"train.steps=1"}, "none", 1, run.path("a"));
+    CHECK(run.bytes(std::string("c/checkpoints/step-1/") + kStateFile) != state);
+    CHECK_THROWS_AS(run.train("d", {"run.dtype=f64"}, "none", 1, run.path("a")), Error);
+  }
+}
+
 TEST_CASE("a damaged checkpoint is named and the one before it is used") {
   const TinyRun run;
   const std::vector<std::string> sets{"train.checkpoint_every=4"};

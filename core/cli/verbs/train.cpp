@@ -31,7 +31,7 @@ const RegisterVerb registered{
            "run's folder, if any; or the folder of a run or checkpoint"},
           {"init", "PATH",
            "start from these weights: safetensors with Qwen3-MoE, Mixtral or our names, or the "
-           "folder of a run or checkpoint"},
+           "folder of a run or checkpoint, whose components' state (biases, prices) comes along"},
           set_option(),
           threads_option(),
           {"quiet", "", "no progress lines"}},
