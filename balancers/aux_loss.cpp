@@ -5,17 +5,7 @@ namespace {
 
 class AuxLoss final : public SwitchLoss {
  public:
-  struct Params : SwitchLossParams {
-    ScopeParams scope;
-    void describe(ParamVisitor& v) {
-      SwitchLossParams::describe(v);
-      scope.describe(v);
-    }
-    void check(const Balancer::Facts& facts, Checker& checker) const {
-      SwitchLossParams::check(facts, checker);
-      scope.check(facts.rows_per_micro_batch, checker);
-    }
-    Balancer::Traits traits() const { return {.has_loss = true, .scope = scope.spec()}; }
+  struct Params : ScopedSwitchLossParams {
     std::string formula() const { return SwitchLossParams::formula(scope.text()); }
   };
   AuxLoss(const Params& params, const Context& context)

@@ -10,16 +10,7 @@ namespace {
 
 class PooledAux final : public Balancer {
  public:
-  struct Params : SwitchLossParams {
-    ScopeParams scope;
-    void describe(ParamVisitor& v) {
-      SwitchLossParams::describe(v);
-      scope.describe(v);
-    }
-    void check(const Balancer::Facts& facts, Checker& checker) const {
-      scope.check(facts.rows_per_micro_batch, checker);
-    }
-    Balancer::Traits traits() const { return {.has_loss = true, .scope = scope.spec()}; }
+  struct Params : ScopedSwitchLossParams {
     std::string formula() const {
       return SwitchLossParams::formula("all MoE layers in " + scope.text());
     }

@@ -84,6 +84,7 @@ class ParamVisitor {
 template <class T>
 void ParamVisitor::operator()(std::string_view key, T& value, std::string_view doc,
                               const Rule& rule) {
+  // NOLINTBEGIN(bugprone-branch-clone): the linter takes discarded branches for equal ones
   if constexpr (std::is_enum_v<T>) {
     std::vector<std::string_view> names;
     std::size_t at = 0;
@@ -114,6 +115,7 @@ void ParamVisitor::operator()(std::string_view key, T& value, std::string_view d
         "Component or Components");
     slots(key, value, doc);
   }
+  // NOLINTEND(bugprone-branch-clone)
 }
 
 }  // namespace moelab

@@ -25,10 +25,11 @@ class DeepSpeedTop1 final : public GatedRouter {
       return traits;
     }
     std::string formula() const {
-      return str(
-          "logits l = W x, scores s = softmax(l) over all experts; choose the expert with "
-          "the largest l + choice bias (if a balancer gives one)",
-          sample ? " + Gumbel noise (in training)" : "", ", ties to the lower id; weight s_i");
+      return str("logits l = ", logits_text(),
+                 ", scores s = softmax(l) over all experts; choose the expert with "
+                 "the largest l + choice bias (if a balancer gives one)",
+                 sample ? " + Gumbel noise (in training)" : "",
+                 ", ties to the lower id; weight s_i");
     }
   };
   DeepSpeedTop1(const Params& params, const Context& context)

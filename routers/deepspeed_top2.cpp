@@ -49,7 +49,8 @@ class DeepSpeedTop2 final : public GatedRouter {
                               ? " + Gumbel noise"
                               : " + Gumbel noise (in training)";
       return str(
-          "logits l = W x, scores s = softmax(l) over all experts; choose the largest l + "
+          "logits l = ", logits_text(),
+          ", scores s = softmax(l) over all experts; choose the largest l + "
           "choice bias (if a balancer gives one), then the largest of the others' l + choice "
           "bias",
           noise, ", ties to the lower id; weights ", normalize ? "s_i / (s_1 + s_2)" : "s_i");

@@ -29,7 +29,8 @@ class DeepSpeedTopK final : public GatedRouter {
       return traits;
     }
     std::string formula() const {
-      return str("logits l = W x, scores s = softmax(l) over all experts; choose the ", k,
+      return str("logits l = ", logits_text(),
+                 ", scores s = softmax(l) over all experts; choose the ", k,
                  " experts with the largest l + choice bias (if a balancer gives one), ties to the "
                  "lower id; weights w_i = s_i",
                  normalize ? " / sum over chosen s_j" : "");

@@ -64,8 +64,8 @@ class ExpertChoice final : public GatedRouter {
       return traits;
     }
     std::string formula() const {
-      return str("scores s = ", enum_name(score),
-                 "(W x); every expert takes its floor(valid tokens ", "* ", exact(mean_k),
+      return str("scores s = ", enum_name(score), "(", logits_text(),
+                 "); every expert takes its floor(valid tokens ", "* ", exact(mean_k),
                  " / experts), at least 1, best tokens of ", scope.text(),
                  ", ties to the earlier; weights w_i = s_i",
                  normalize ? " / sum over the token's experts s_j" : "",

@@ -79,8 +79,9 @@ class Quantile final : public GatedRouter {
       return rule;
     }
     std::string formula() const {
-      return str("logits l = W x; choose the ", k, " experts with the largest l - price; weights ",
-                 "w_i = ", enum_name(score), "(l)_i", normalize ? " / sum over the chosen" : "",
+      return str("logits l = ", logits_text(), "; choose the ", k,
+                 " experts with the largest l - price; weights ", "w_i = ", enum_name(score),
+                 "(l)_i", normalize ? " / sum over the chosen" : "",
                  scaling == 1.0 ? "" : " * " + exact(scaling),
                  "; after a step price_e = ", exact(ema), " * price_e + ", exact(1 - ema),
                  " * mean over its micro-batches of the value that tokens * k / experts of l_te - ",

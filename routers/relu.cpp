@@ -44,7 +44,7 @@ class ReluRouter final : public GatedRouter {
       return traits;
     }
     std::string formula() const {
-      return str("logits l = W x; choose the experts with l > 0; weights w_i = l_i",
+      return str("logits l = ", logits_text(), "; choose the experts with l > 0; weights w_i = l_i",
                  scaling == 1.0 ? "" : " * " + exact(scaling));
     }
   };

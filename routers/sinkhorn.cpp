@@ -98,7 +98,7 @@ class SinkhornRouter final : public GatedRouter {
     }
     std::string formula() const {
       const bool sigmoid = rule().score == ScoreKind::sigmoid;
-      return str("logits l = W x; in training choose the ", k,
+      return str("logits l = ", logits_text(), "; in training choose the ", k,
                  " experts with the largest l + log d, d", " from Sinkhorn's iteration over ",
                  scope.text(), ": row sums 1/tokens, column sums 1/experts, at most ",
                  iteration.max_iterations, " iterations; else by l",

@@ -44,7 +44,8 @@ class TopP final : public GatedRouter {
       return traits;
     }
     std::string formula() const {
-      return str("scores s = softmax(W x); choose by falling s + choice bias (if a balancer gives ",
+      return str("scores s = softmax(", logits_text(),
+                 "); choose by falling s + choice bias (if a balancer gives ",
                  "one) until the chosen s sum to ", exact(p),
                  max_k > 0 ? str(" or ", max_k, " are chosen") : std::string(),
                  "; weights w_i = s_i", normalize ? " / sum over chosen s_j" : "",

@@ -51,9 +51,10 @@ std::size_t left_in_group(const Controller& controller, const std::string& folde
 // mount's root is its group.
 std::size_t left_in_groups(const Controller& controller, const std::string& root,
                            std::string path) {
+  const std::string mount = root + controller.mount;
   std::size_t left = kAny;
   for (;;) {
-    left = std::min(left, left_in_group(controller, root + controller.mount + path));
+    left = std::min(left, left_in_group(controller, std::string(mount).append(path)));
     const std::size_t slash = path.rfind('/');
     if (slash == std::string::npos) return left;
     path.resize(slash);

@@ -7,6 +7,7 @@
 #include "core/lab/layer_bench.h"
 #include "core/lab/ranks_contract.h"
 #include "core/lab/tolerance.h"
+#include "core/moe/forced_routing.h"
 #include "core/moe/moe_params.h"
 
 namespace moelab {
@@ -300,20 +301,13 @@ std::string size_broken(const ContractSubject& subject) {
 
 // --- replay ---
 
-ForcedRouting routing_of(const RoutingPlan& plan) {
-  ForcedRouting out;
-  for (Index t = 0; t <= plan.tokens; ++t) out.offset_T1.push_back(plan.begin(t));
-  out.expert_P = plan.expert_P;
-  return out;
-}
-
 // Forced to its own routing a layer does the same; forced to another, it follows.
 std::string replay_broken(const ContractSubject& subject) {
   return on_one_rank([&](RankContext& ranks) -> std::string {
     LayerCase c;
     c.valid_columns = 6;
     const LayerRun own = LayerBench(subject.params, c, ranks).run();
-    ForcedRouting forced = routing_of(*own.record->plan);
+    ForcedRouting forced = forced_routing(*own.record->plan);
     c.forced = &forced;
     if (const std::string broken = bits_differ(own, LayerBench(subject.params, c, ranks).run());
         !broken.empty())

@@ -8,27 +8,6 @@
 namespace moelab {
 namespace {
 
-struct Part {
-  Index total = 0, on_rank = 0;
-  double active = 0;
-  double multiplied = 0;    // parameters that multiply each token
-  double saved_of_T = 0.0;  // elements kept for backward, per token
-
-  Part& operator+=(const Part& other) {
-    total += other.total;
-    active += other.active;
-    on_rank += other.on_rank;
-    multiplied += other.multiplied;
-    saved_of_T += other.saved_of_T;
-    return *this;
-  }
-};
-
-Part everywhere(Index parameters, Index multiplied, double saved_of_T) {
-  return {parameters, parameters, static_cast<double>(parameters), static_cast<double>(multiplied),
-          saved_of_T};
-}
-
 class Counter {
  public:
   explicit Counter(const RunConfig& config)
@@ -37,82 +16,75 @@ class Counter {
         H_(m_.hidden),
         D_(m_.head_dim > 0 ? m_.head_dim : H_ / m_.heads) {}
 
-  Part norm(Index width) const {
-    return everywhere(m_.norm.traits().vectors * width, 0, static_cast<double>(width));
+  LayerCost norm(Index width) const {
+    return LayerCost::dense(m_.norm.traits().vectors * width, 0, static_cast<double>(width));
   }
 
-  Part attention() const {
+  LayerCost attention() const {
     const Index q = m_.heads * D_, kv = m_.kv_heads * D_;
     const Index weights = 2 * H_ * q + 2 * H_ * kv;
     const Index bias = m_.attention_bias ? q + 2 * kv + H_ : 0;
     // The normed input, queries, keys, values, output, and a log-sum a head.
     const Index saved = H_ + 2 * q + 2 * kv + m_.heads;
-    Part part = everywhere(weights + bias, weights, static_cast<double>(saved));
+    LayerCost part = LayerCost::dense(weights + bias, weights, static_cast<double>(saved));
     if (m_.qk_norm) {
       const bool each_head = m_.qk_norm_width == QkNormWidth::head;
       part += norm(each_head ? D_ : q);
       part += norm(each_head ? D_ : kv);
-      if (each_head) part.saved_of_T += static_cast<double>((m_.heads + m_.kv_heads - 2) * D_);
+      if (each_head) part.saved += static_cast<double>((m_.heads + m_.kv_heads - 2) * D_);
     }
     return part;
   }
 
-  Part ffn(const Component<Ffn>& component) const {
+  LayerCost ffn(const Component<Ffn>& component) const {
     const Ffn::Traits traits = component.traits();
-    if (!traits.cost) return {};
-    const LayerCost cost = traits.cost(H_, c_.parallel.ep);
-    Part part;
-    part.total = cost.parameters;
-    part.active = cost.active;
-    part.on_rank =
-        cost.parameters - cost.expert_parameters + cost.expert_parameters / c_.parallel.ep;
-    part.multiplied = cost.multiplied;
-    part.saved_of_T = cost.saved;
-    return part;
+    return traits.cost ? traits.cost(H_, c_.parallel.ep) : LayerCost{};
   }
 
   RunCost run() const {
     const Index vocabulary =
         m_.vocabulary > 0 ? m_.vocabulary : c_.data.tokenizer.traits().vocabulary;
     const Index table = vocabulary * H_;
-    Part ends = everywhere(m_.tied_embeddings ? table : 2 * table, table,
-                           static_cast<double>(H_ + vocabulary));
+    LayerCost ends = LayerCost::dense(m_.tied_embeddings ? table : 2 * table, table,
+                                      static_cast<double>(H_ + vocabulary));
     ends += norm(H_);
-    Part blocks, largest;
+    LayerCost blocks;
+    double largest_saved = 0;
     for (const std::string& name : c_.layer_kinds()) {
-      Part block = attention();
+      LayerCost block = attention();
       block += norm(H_);
       block += norm(H_);
       block += ffn(c_.ffn.at(name));
-      largest.saved_of_T = std::max(largest.saved_of_T, block.saved_of_T);
+      largest_saved = std::max(largest_saved, block.saved);
       blocks += block;
     }
-    return sum_up(ends, blocks, largest.saved_of_T);
+    return sum_up(ends, blocks, largest_saved);
   }
 
  private:
-  RunCost sum_up(const Part& ends, const Part& blocks, double largest_saved) const {
+  RunCost sum_up(const LayerCost& ends, const LayerCost& blocks, double largest_saved) const {
     const Index length = c_.data.sequence_length, bytes = c_.run.dtype == RunDType::f64 ? 8 : 4;
     const Index layers = static_cast<Index>(c_.layer_kinds().size());
-    Part all = ends;
+    LayerCost all = ends;
     all += blocks;
     RunCost cost;
-    cost.parameters = all.total;
+    cost.parameters = all.parameters;
     cost.active_parameters = std::llround(all.active);
-    cost.rank_parameters = all.on_rank;
+    cost.rank_parameters =
+        all.parameters - all.expert_parameters + all.expert_parameters / c_.parallel.ep;
     const double context = 2.0 * static_cast<double>(m_.heads * D_ * (length + 1) * layers);
     const double in_blocks = 2.0 * blocks.multiplied + context;
     cost.forward_flops = in_blocks + 2.0 * ends.multiplied;
     cost.training_flops = 3 * cost.forward_flops + (recomputes() ? in_blocks : 0);
     const Index states = c_.optimizer.traits().state_tensors;
-    cost.weight_bytes = cost.gradient_bytes = all.on_rank * bytes;
-    cost.optimizer_bytes = states * all.on_rank * bytes;
-    cost.checkpoint_bytes = (1 + states) * all.total * bytes;
+    cost.weight_bytes = cost.gradient_bytes = cost.rank_parameters * bytes;
+    cost.optimizer_bytes = states * cost.rank_parameters * bytes;
+    cost.checkpoint_bytes = (1 + states) * all.parameters * bytes;
     const Index tokens = c_.train.batch / c_.train.accumulate / c_.parallel.ranks * length;
     const double kept =
-        recomputes() ? static_cast<double>(layers * H_) + largest_saved : blocks.saved_of_T;
+        recomputes() ? static_cast<double>(layers * H_) + largest_saved : blocks.saved;
     cost.activation_bytes =
-        static_cast<Index>((kept + ends.saved_of_T) * static_cast<double>(tokens * bytes));
+        static_cast<Index>((kept + ends.saved) * static_cast<double>(tokens * bytes));
     return cost;
   }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "core/moe/forced_routing.h"
+
 namespace moelab {
 namespace {
 
@@ -78,12 +80,8 @@ Transformer::Transformer(const ModelSpec& spec, const RankContext& ranks)
 
 std::vector<ForcedRouting> recorded_routing(const ModelOutput& output, Index blocks) {
   std::vector<ForcedRouting> forced(static_cast<std::size_t>(blocks));
-  for (const auto& record : output.records) {
-    const RoutingPlan& plan = *record->plan;
-    ForcedRouting& layer = forced.at(static_cast<std::size_t>(record->layer));
-    for (Index t = 0; t <= plan.tokens; ++t) layer.offset_T1.push_back(plan.begin(t));
-    layer.expert_P = plan.expert_P;
-  }
+  for (const auto& record : output.records)
+    forced.at(static_cast<std::size_t>(record->layer)) = forced_routing(*record->plan);
   return forced;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/moe/forced_routing.h"
+
 namespace moelab {
 
 class FixedChoiceRouter::Gate final : public GatedRouter {
@@ -129,14 +131,8 @@ Routing FixedChoiceRouter::route(Tape& tape, const RouterInput& input) {
     const auto expert_P = input.forced ? std::vector<std::int32_t>{} : choices(input);
     return gate_->weigh(tape, input, &expert_P);
   }
-  if (!input.forced) return uniform(tape, input, choices(input));
-  const auto& forced_P = input.forced->expert_P;
-  MOELAB_CHECK(static_cast<Index>(forced_P.size()) == input.tokens.count() * params_.k,
-               "forced routing of ", forced_P.size(), " pairs for ", input.tokens.count(),
-               " tokens and k ", params_.k);
-  for (const std::int32_t e : forced_P)
-    MOELAB_CHECK(e >= -1 && e < experts_, "forced expert ", e, " of ", experts_);
-  return uniform(tape, input, forced_P);
+  return uniform(tape, input,
+                 input.forced ? forced_ids(input, params_.k, experts_) : choices(input));
 }
 
 void FixedChoiceRouter::parameters(const std::function<void(Parameter&)>& visit) {

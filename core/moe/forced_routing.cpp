@@ -22,6 +22,8 @@ std::string offset_problem(const std::vector<Index>& offset_T1, std::size_t toke
 
 }  // namespace
 
+ForcedRouting forced_routing(const RoutingPlan& plan) { return {plan.offsets(), plan.expert_P}; }
+
 std::string routing_problem(const ForcedRouting& forced, Index experts,
                             std::span<const std::uint8_t> valid_T) {
   std::string problem = offset_problem(forced.offset_T1, valid_T.size(), forced.expert_P.size());
@@ -53,6 +55,16 @@ void check_forced(const ForcedRouting& forced, Index experts, Index k, const Tok
   }
   if (!problem.empty())
     throw Error(ExitCode::data, str("cannot force the routing of layer ", layer, ": ", problem));
+}
+
+const std::vector<std::int32_t>& forced_ids(const RouterInput& input, Index k, Index experts) {
+  const auto& expert_P = input.forced->expert_P;
+  const auto pairs = static_cast<Index>(expert_P.size());
+  MOELAB_CHECK(pairs == input.tokens.count() * k, "forced routing of ", pairs, " pairs for ",
+               input.tokens.count(), " tokens and k ", k);
+  for (const std::int32_t e : expert_P)
+    MOELAB_CHECK(e >= -1 && e < experts, "forced expert ", e, " of ", experts);
+  return expert_P;
 }
 
 ForcedDifference forced_difference(const RoutingPlan& forced, const RoutingPlan& own) {

@@ -27,8 +27,7 @@ void keep_free_pairs(RoutingPlan& plan, Index networks) {
 
 Variable weight_of_experts(Tape& tape, const RoutingPlan& plan, const Variable& weight_P,
                            Index first, Index count) {
-  auto offset_T1 = std::make_shared<std::vector<Index>>();
-  for (Index t = 0; t <= plan.tokens; ++t) offset_T1->push_back(plan.begin(t));
+  auto offset_T1 = std::make_shared<std::vector<Index>>(plan.offsets());
   auto chosen_P = std::make_shared<std::vector<std::uint8_t>>();
   for (const std::int32_t e : plan.expert_P)
     chosen_P->push_back(e >= first && e < first + count ? 1 : 0);

@@ -1,6 +1,6 @@
 #include "core/moe/gate.h"
 
-#include "core/base/rng.h"
+#include "core/moe/noise.h"
 #include "core/ops/jitter.k.h"
 
 namespace moelab {
@@ -21,12 +21,6 @@ void draw_jitter(const Rng& rng, double eps, const Tokens& tokens, const Tensor&
     MOELAB_KERNELS::draw_jitter(noise_TH.numel(), eps, rng.key(), rng.salt(), first,
                                 noise_TH.data<decltype(zero)>());
   });
-}
-
-// Step, micro-batch and layer as one coordinate of the draws.
-std::uint64_t salt_of(const Moment& moment, Index layer) {
-  const auto part = [](Index i) { return static_cast<std::uint64_t>(i); };
-  return part(moment.step) << 32U | part(moment.micro_batch) << 16U | part(layer);
 }
 
 }  // namespace
@@ -77,7 +71,7 @@ Variable GatedRouter::jittered(Tape& tape, const RouterInput& input) const {
   const bool replayed = input.noise && *input.noise && (*input.noise)(noise_name_, noise_TH);
   if (!replayed && input.moment.phase != Phase::train) return input.x_TH;
   if (!replayed) {
-    const Rng rng(input.moment.seed, kJitterStream, salt_of(input.moment, input.layer));
+    const Rng rng(input.moment.seed, kJitterStream, noise_salt(input.moment, input.layer));
     draw_jitter(rng, params_.jitter, input.tokens, noise_TH);
   }
   return multiply(tape, input.x_TH, noise_TH);

@@ -19,11 +19,9 @@ Tensor add_bias(const Backend& backend, const Tensor& a, const Tensor& b) {
 
 Variable renormalized(Tape& tape, const Routing& routing, double floor) {
   const RoutingPlan& plan = *routing.plan;
-  std::vector<Index> offset_T1;
-  for (Index t = 0; t <= plan.tokens; ++t) offset_T1.push_back(plan.begin(t));
   std::vector<std::uint8_t> kept_P;
   for (const PairFate fate : plan.fate_P) kept_P.push_back(fate == PairFate::kept);
-  return renormalize_weights(tape, routing.weight_P, offset_T1, kept_P, floor);
+  return renormalize_weights(tape, routing.weight_P, plan.offsets(), kept_P, floor);
 }
 
 }  // namespace

@@ -6,6 +6,12 @@
 
 namespace moelab {
 
+std::vector<Index> RoutingPlan::offsets() const {
+  std::vector<Index> out;
+  for (Index t = 0; t <= tokens; ++t) out.push_back(begin(t));
+  return out;
+}
+
 std::vector<Index> RoutingPlan::counts_before_drop() const {
   std::vector<Index> counts(static_cast<std::size_t>(experts), 0);
   for (const std::int32_t e : expert_P)

@@ -31,6 +31,7 @@ struct RoutingPlan {
     return uniform_k > 0 ? t * uniform_k : offset_T1[static_cast<std::size_t>(t)];
   }
   Index end(Index t) const { return begin(t + 1); }
+  std::vector<Index> offsets() const;  // [T+1]: begin(t), and the end of the last
   Index pairs() const { return static_cast<Index>(expert_P.size()); }
   std::vector<Index> counts_before_drop() const;  // [E], kept + dropped
   std::vector<Index> counts_kept() const;         // [E]

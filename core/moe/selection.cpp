@@ -1,5 +1,6 @@
 #include "core/moe/selection.h"
 
+#include "core/moe/forced_routing.h"
 #include "core/moe/selection_keys.h"
 
 namespace moelab {
@@ -151,14 +152,7 @@ Routing route_top_k(Tape& tape, const RouterInput& input, const Variable& logits
                     const RouterRule& rule, const Tensor& bias_E,
                     const std::vector<std::int32_t>* ids) {
   const Index experts = logits_TE.value.size(1);
-  if (input.forced) {
-    ids = &input.forced->expert_P;
-    const auto pairs = static_cast<Index>(ids->size());
-    MOELAB_CHECK(pairs == input.tokens.count() * rule.k, "forced routing of ", pairs, " pairs for ",
-                 input.tokens.count(), " tokens and k ", rule.k);
-    for (const std::int32_t e : *ids)
-      MOELAB_CHECK(e >= -1 && e < experts, "forced expert ", e, " of ", experts);
-  }
+  if (input.forced) ids = &forced_ids(input, rule.k, experts);
   Tensor used_E = bias_E;
   if (input.pricing && bias_E && bias_E.raw() == input.bias_E.raw())
     used_E = tape.remember([&] {

@@ -58,6 +58,16 @@ std::string SwitchLossParams::formula(const std::string& where) const {
              "; 1 at perfect balance; objective + ", exact(coefficient), " * L");
 }
 
+void ScopedSwitchLossParams::describe(ParamVisitor& v) {
+  SwitchLossParams::describe(v);
+  scope.describe(v);
+}
+
+void ScopedSwitchLossParams::check(const Balancer::Facts& facts, Checker& checker) const {
+  SwitchLossParams::check(facts, checker);
+  scope.check(facts.rows_per_micro_batch, checker);
+}
+
 Tensor count_choices(const Backend& backend, const Routing& routing, const Tokens& tokens, Index k,
                      CountSource source, const ScopeMap& scope) {
   const RoutingPlan& plan = *routing.plan;

@@ -31,8 +31,16 @@ struct SwitchLossParams {
   std::string formula(const std::string& where) const;  // `where` f and P are taken
 };
 
-// Choices of the valid tokens by (instance, expert), i64 [G, E], over all ranks. Where k varies
-// (k = 0) the routed pairs are counted. Collective when instances span ranks.
+// The same with a scope that the recipe states.
+struct ScopedSwitchLossParams : SwitchLossParams {
+  ScopeParams scope;
+  void describe(ParamVisitor& v);
+  void check(const Balancer::Facts& facts, Checker& checker) const;
+  Balancer::Traits traits() const { return {.has_loss = true, .scope = scope.spec()}; }
+};
+
+// Choices of the valid tokens by (instance, expert), i64 [G, E], over all ranks. Source `scores`
+// takes a fixed k. Collective when instances span ranks.
 Tensor count_choices(const Backend& backend, const Routing& routing, const Tokens& tokens, Index k,
                      CountSource source, const ScopeMap& scope);
 

@@ -112,7 +112,7 @@ SavedModel open_saved(const std::string& path, std::span<const std::string> sets
   SavedModel saved{find_checkpoint(path, warnings), {}, ""};
   if (const std::string run = run_of(path); !run.empty()) saved.trace_folder = run + "/trace";
   Report report;
-  Node root = parse_recipe(saved.checkpoint.meta.recipe, saved.checkpoint.file("meta.json"),
+  Node root = parse_recipe(saved.checkpoint.meta.recipe, saved.checkpoint.file(kMetaFile),
                            Source::Origin::recipe, report);
   apply_sets(root, sets, report);
   saved.config = read_run_config(root, report);

@@ -61,7 +61,7 @@ TracedLayer traced(const RoutingRecord& record) {
   TracedLayer out;
   out.layer = record.layer;
   out.experts = record.experts;
-  for (Index t = 0; t <= plan.tokens; ++t) out.offset_T1.push_back(plan.begin(t));
+  out.offset_T1 = plan.offsets();
   out.expert_P = plan.expert_P;
   out.fate_P = plan.fate_P;
   dispatch_real(record.weight_P.dtype(), "trace", [&](auto zero) {

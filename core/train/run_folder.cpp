@@ -120,7 +120,7 @@ std::string default_run_folder(const std::string& recipe, const std::string& pre
 }
 
 Checkpoint find_checkpoint(const std::string& path, std::ostream& warnings) {
-  if (fs::exists(path + "/meta.json")) return open_checkpoint(path);
+  if (fs::exists(fs::path(path) / kMetaFile)) return open_checkpoint(path);
   std::string why = "it does not exist";
   std::string remedy =
       "name a run's folder, e.g. runs/latest, or a checkpoint's, e.g. "
@@ -141,12 +141,12 @@ std::string find_weights(const std::string& path, std::ostream& warnings) {
     throw Error(ExitCode::checkpoint,
                 str("--init '", path, "' does not exist; name a .safetensors file, a folder with ",
                     "model.safetensors or its index, or the folder of a run or checkpoint"));
-  const bool ours = fs::exists(path + "/checkpoints") || fs::exists(path + "/meta.json");
+  const bool ours = fs::exists(path + "/checkpoints") || fs::exists(fs::path(path) / kMetaFile);
   return ours ? find_checkpoint(path, warnings).file(kModelFile) : path;
 }
 
 std::string run_of(const std::string& path) {
-  if (!fs::exists(path + "/meta.json")) return path;
+  if (!fs::exists(fs::path(path) / kMetaFile)) return path;
   const fs::path checkpoints = fs::weakly_canonical(path).parent_path();
   return checkpoints.filename() == "checkpoints" ? checkpoints.parent_path().string() : "";
 }

@@ -74,45 +74,51 @@ void load_weights(const Session& session, const Checkpoint& checkpoint) {
   load_pieces(checkpoint.file(kModelFile), shares.sharded);
 }
 
+namespace {
+
+// Calls visit(store, name, saved) for what a state file holds of the model's layers; `name` is
+// whole.
+template <class Visit>
+void each_saved_state(const Session& session, const std::string& file, const Visit& visit) {
+  const SafetensorsReader reader(file);
+  for (StateStore* store : session.model->states())
+    for (const auto& [name, entry] : reader.entries())
+      if (name.starts_with(store->prefix() + "."))
+        visit(*store, name, reader.read(name, *session.ranks.backend));
+}
+
+}  // namespace
+
 void load_states(const Session& session, const Checkpoint& checkpoint) {
-  const SafetensorsReader reader(checkpoint.file(kStateFile));
-  for (StateStore* store : session.model->states()) {
-    const std::string prefix = store->prefix() + ".";
-    for (const auto& [name, entry] : reader.entries()) {
-      if (!name.starts_with(prefix)) continue;
-      const Tensor saved = reader.read(name, *session.ranks.backend);
-      copy(saved, store->get(*session.ranks.backend, name.substr(prefix.size()), saved.dtype(),
-                             saved.shape()));
-    }
-  }
+  each_saved_state(session, checkpoint.file(kStateFile),
+                   [&](StateStore& store, const std::string& name, const Tensor& saved) {
+                     copy(saved,
+                          store.get(*session.ranks.backend, name.substr(store.prefix().size() + 1),
+                                    saved.dtype(), saved.shape()));
+                   });
 }
 
 void adopt_states(const Session& session, const std::string& weights, std::ostream& log) {
   const std::filesystem::path folder = std::filesystem::path(weights).parent_path();
   const std::string file = (folder / kStateFile).string();
   if (!std::filesystem::exists(folder / kMetaFile) || !std::filesystem::exists(file)) return;
-  const SafetensorsReader reader(file);
-  for (StateStore* store : session.model->states()) {
-    const std::string prefix = store->prefix() + ".";
-    for (const auto& [name, entry] : reader.entries()) {
-      if (!name.starts_with(prefix)) continue;
-      const auto ours = store->all().find(name);
-      if (ours == store->all().end()) {
-        if (session.leads()) log << "warning: no component of this recipe keeps " << name << "\n";
-        continue;
-      }
-      const Tensor saved = reader.read(name, *session.ranks.backend);
-      if (saved.shape() != ours->second.shape() || saved.dtype() != ours->second.dtype())
-        throw Error(ExitCode::checkpoint,
-                    str(file, ": ", name, " is ", name_of(saved.dtype()), " ", saved.shape().text(),
-                        ", this recipe's is ", name_of(ours->second.dtype()), " ",
-                        ours->second.shape().text(),
-                        "; start from a run with the same experts and dtype, or give its weights "
-                        "alone (a copy of ",
-                        kModelFile, ")"));
-      copy(saved, ours->second);
-    }
-  }
+  each_saved_state(
+      session, file, [&](const StateStore& store, const std::string& name, const Tensor& saved) {
+        const auto ours = store.all().find(name);
+        if (ours == store.all().end()) {
+          if (session.leads()) log << "warning: no component of this recipe keeps " << name << "\n";
+          return;
+        }
+        if (saved.shape() != ours->second.shape() || saved.dtype() != ours->second.dtype())
+          throw Error(ExitCode::checkpoint,
+                      str(file, ": ", name, " is ", name_of(saved.dtype()), " ",
+                          saved.shape().text(), ", this recipe's is ",
+                          name_of(ours->second.dtype()), " ", ours->second.shape().text(),
+                          "; start from a run with the same experts and dtype, or give its weights "
+                          "alone (a copy of ",
+                          kModelFile, ")"));
+        copy(saved, ours->second);
+      });
 }
 
 }  // namespace moelab

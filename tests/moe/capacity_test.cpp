@@ -41,27 +41,23 @@ TEST_CASE("each phase has its factor; inference drops nothing unless asked") {
 }
 
 TEST_CASE("a dropper's contradictions are named") {
-  const auto problems = [](const std::string& toml, Dropper::Facts facts) {
-    Report report;
-    component<Dropper>(toml).check(facts, report);
-    std::string text;
-    for (const Problem& problem : report.problems()) text += problem.text + "\n";
-    return text;
-  };
   const Dropper::Facts two_ranks{8, 2, 8, 2, 16, true, false};
-  CHECK(problems("type = \"probs\"", two_ranks).empty());
+  CHECK(problems<Dropper>("type = \"probs\"", two_ranks).empty());
   const std::string pad = "type = \"probs\"\npad_to_capacity = true\n";
-  CHECK(problems(pad, two_ranks).find("scope that lies inside a rank") != std::string::npos);
-  CHECK(problems(pad + "scope = \"sequence\"", two_ranks).empty());
-  CHECK(problems(pad + "scope = \"group\"\ngroup_size = 4", two_ranks).empty());
-  CHECK(!problems(pad + "scope = \"group\"\ngroup_size = 8", two_ranks).empty());
-  CHECK(problems("type = \"probs\"\nscope = \"group\"\ngroup_size = 3", two_ranks)
+  CHECK(problems<Dropper>(pad, two_ranks).find("scope that lies inside a rank") !=
+        std::string::npos);
+  CHECK(problems<Dropper>(pad + "scope = \"sequence\"", two_ranks).empty());
+  CHECK(problems<Dropper>(pad + "scope = \"group\"\ngroup_size = 4", two_ranks).empty());
+  CHECK(!problems<Dropper>(pad + "scope = \"group\"\ngroup_size = 8", two_ranks).empty());
+  CHECK(problems<Dropper>("type = \"probs\"\nscope = \"group\"\ngroup_size = 3", two_ranks)
             .find("does not divide") != std::string::npos);
-  CHECK(problems("type = \"probs\"\ngroup_size = 2", two_ranks).find("no effect") !=
+  CHECK(problems<Dropper>("type = \"probs\"\ngroup_size = 2", two_ranks).find("no effect") !=
         std::string::npos);
-  CHECK(problems("type = \"position\"", {8, 2, 8, 1, 16, false, false}).find("dispatcher") !=
-        std::string::npos);
-  CHECK(problems("type = \"position\"\ndrop_in_inference = true", {8, 2, 8, 1, 16, true, true})
+  CHECK(
+      problems<Dropper>("type = \"position\"", {8, 2, 8, 1, 16, false, false}).find("dispatcher") !=
+      std::string::npos);
+  CHECK(problems<Dropper>("type = \"position\"\ndrop_in_inference = true",
+                          {8, 2, 8, 1, 16, true, true})
             .find("generation") != std::string::npos);
 }
 

@@ -25,6 +25,16 @@ Component<Family> component(const std::string& toml) {
   return out;
 }
 
+// What the component says against `facts`, a problem a line.
+template <class Family>
+std::string problems(const std::string& toml, const typename Family::Facts& facts) {
+  Report report;
+  component<Family>(toml).check(facts, report);
+  std::string text;
+  for (const Problem& problem : report.problems()) text += problem.text + "\n";
+  return text;
+}
+
 // What a table [ffn.<name>] of kind moe says.
 MoeParams moe_params(const std::string& toml);
 

@@ -22,14 +22,6 @@ Ids chosen(const RouterBench& bench, Index t) {
   return {plan.expert_P.begin() + plan.begin(t), plan.expert_P.begin() + plan.end(t)};
 }
 
-std::string problems(const std::string& toml, const Router::Facts& facts) {
-  Report report;
-  component<Router>(toml).check(facts, report);
-  std::string text;
-  for (const Problem& problem : report.problems()) text += problem.text + "\n";
-  return text;
-}
-
 }  // namespace
 
 TEST_CASE("top_p takes experts until p is reached, the one that crosses it included") {
@@ -156,15 +148,18 @@ TEST_CASE("pairs recorded elsewhere are forced, weights follow from the logits")
 
 TEST_CASE("contradictions of routers with a number of experts of their own") {
   const Router::Facts facts{16, 8, false, false};
-  CHECK(problems("type = \"top_p\"", facts).empty());
-  CHECK(problems("type = \"top_p\"\nmax_k = 9", facts).find("8 experts") != std::string::npos);
-  CHECK(problems("type = \"top_p\"\nmax_k = 2\nmean_k = 3.0", facts).find("the most experts") !=
+  CHECK(problems<Router>("type = \"top_p\"", facts).empty());
+  CHECK(problems<Router>("type = \"top_p\"\nmax_k = 9", facts).find("8 experts") !=
         std::string::npos);
-  CHECK(problems("type = \"relu\"\nmean_k = 9.0", facts).find("8 experts") != std::string::npos);
-  CHECK(problems("type = \"expert_choice\"\nmean_k = 9.0", facts).find("8 experts") !=
+  CHECK(problems<Router>("type = \"top_p\"\nmax_k = 2\nmean_k = 3.0", facts)
+            .find("the most experts") != std::string::npos);
+  CHECK(problems<Router>("type = \"relu\"\nmean_k = 9.0", facts).find("8 experts") !=
+        std::string::npos);
+  CHECK(problems<Router>("type = \"expert_choice\"\nmean_k = 9.0", facts).find("8 experts") !=
         std::string::npos);
   const Router::Facts biased{16, 8, false, true};
   for (const char* type : {"relu", "expert_choice"})
-    CHECK(problems(str("type = \"", type, "\""), biased).find("no place for a choice bias") !=
-          std::string::npos);
+    CHECK(
+        problems<Router>(str("type = \"", type, "\""), biased).find("no place for a choice bias") !=
+        std::string::npos);
 }

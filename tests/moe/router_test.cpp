@@ -42,14 +42,6 @@ Moment training(Index step, Index micro_batch = 0) {
   return moment;
 }
 
-std::string problems(const std::string& toml, Router::Facts facts) {
-  Report report;
-  component<Router>(toml).check(facts, report);
-  std::string text;
-  for (const Problem& problem : report.problems()) text += problem.text + "\n";
-  return text;
-}
-
 }  // namespace
 
 TEST_CASE("ties go to the lowest expert id, at any width") {
@@ -155,21 +147,22 @@ TEST_CASE("the gate's parameters: names of Hugging Face, bias only when asked") 
 
 TEST_CASE("a router's contradictions are named with their remedy") {
   const Router::Facts facts{16, 8, false, false};
-  CHECK(problems("type = \"softmax\"", facts).empty());
-  CHECK(problems("type = \"softmax\"\nk = 9", facts).find("more than the layer's 8 experts") !=
+  CHECK(problems<Router>("type = \"softmax\"", facts).empty());
+  CHECK(problems<Router>("type = \"softmax\"\nk = 9", facts)
+            .find("more than the layer's 8 experts") != std::string::npos);
+  CHECK(problems<Router>("type = \"softmax\"\nk = 1", facts).find("score_first = true") !=
         std::string::npos);
-  CHECK(problems("type = \"softmax\"\nk = 1", facts).find("score_first = true") !=
+  CHECK(problems<Router>("type = \"softmax\"\nnormalize = true", facts).find("no effect") !=
         std::string::npos);
-  CHECK(problems("type = \"softmax\"\nnormalize = true", facts).find("no effect") !=
+  CHECK(problems<Router>("type = \"sigmoid\"\ngroups = 3\ngroup_limit = 1", facts).find("divide") !=
         std::string::npos);
-  CHECK(problems("type = \"sigmoid\"\ngroups = 3\ngroup_limit = 1", facts).find("divide") !=
+  CHECK(problems<Router>("type = \"sigmoid\"\ngroups = 4", facts).find("group_limit") !=
         std::string::npos);
-  CHECK(problems("type = \"sigmoid\"\ngroups = 4", facts).find("group_limit") != std::string::npos);
-  CHECK(problems("type = \"sigmoid\"\nk = 3\ngroups = 4\ngroup_limit = 1", facts)
+  CHECK(problems<Router>("type = \"sigmoid\"\nk = 3\ngroups = 4\ngroup_limit = 1", facts)
             .find("raise group_limit") != std::string::npos);
-  CHECK(problems("type = \"sigmoid\"\nk = 2\ngroups = 4\ngroup_limit = 3", facts)
+  CHECK(problems<Router>("type = \"sigmoid\"\nk = 2\ngroups = 4\ngroup_limit = 3", facts)
             .find("set group_top") != std::string::npos);
-  CHECK(problems("type = \"sigmoid\"\ngroup_top = 2", facts).find("no effect") !=
+  CHECK(problems<Router>("type = \"sigmoid\"\ngroup_top = 2", facts).find("no effect") !=
         std::string::npos);
 }
 
@@ -209,9 +202,9 @@ TEST_CASE("normalisers are parameters of every router with scores") {
   CHECK(weight("k = 1") == doctest::Approx(0.5));
   CHECK(weight("k = 1\nnormalize_single = true") == doctest::Approx(1.0));
   const Router::Facts facts{16, 8, false, false};
-  CHECK(problems("type = \"sigmoid\"\nnormalize = false\nnormalize_floor = 1.0", facts)
+  CHECK(problems<Router>("type = \"sigmoid\"\nnormalize = false\nnormalize_floor = 1.0", facts)
             .find("normalize = true") != std::string::npos);
-  CHECK(problems("type = \"softmax\"\ngroup_mask = \"zero\"", facts).find("no effect") !=
+  CHECK(problems<Router>("type = \"softmax\"\ngroup_mask = \"zero\"", facts).find("no effect") !=
         std::string::npos);
 }
 

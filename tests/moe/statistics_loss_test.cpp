@@ -53,6 +53,18 @@ struct OnGate {
 
 }  // namespace
 
+TEST_CASE("losses that count the top-k of the scores are refused where k varies") {
+  Balancer::Facts facts;
+  facts.experts = 8;
+  facts.rows_per_micro_batch = 4;
+  for (const std::string type : {"aux_loss", "pooled_aux"}) {
+    CAPTURE(type);
+    const std::string toml = "type = \"" + type + "\"\n";
+    CHECK(problems<Balancer>(toml, facts).find("set counts = \"routed\"") != std::string::npos);
+    CHECK(problems<Balancer>(toml + "counts = \"routed\"", facts).empty());
+  }
+}
+
 TEST_CASE("expert_bias: sign by a fixed step, proportional by the distance, centred with sum 0") {
   const std::vector<Index> load{5, 1, 0, 2};  // mean 2
   const auto same = [](const std::vector<double>& got, const std::vector<double>& want) {
