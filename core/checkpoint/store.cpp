@@ -180,7 +180,7 @@ void CheckpointStore::save(const CheckpointMeta& meta, const std::map<std::strin
     }
     for (const auto& [name, shares] : files)
       table[str("hash/", name)] =
-          write_file(aside + "/" + name, shares, writes, backend, expert_group);
+          write_file((fs::path(aside) / name).string(), shares, writes, backend, expert_group);
     if (writes) {
       table["hash"] = hash_text(string_table_text(table));
       DurableFile file(aside + "/" + kMetaFile);

@@ -64,8 +64,8 @@ int main() {
   for (Index i = 0; i < 4; ++i) x_TD.data<double>()[i] = static_cast<double>(3 * i - 5);
   Tape tape(*backend, Tape::Mode::forward);
   double squares = 0;
-  for (const double y : norm->forward(tape, tape.constant(x_TD)).value.span<double>())
-    squares += y * y;
+  const Variable y_TD = norm->forward(tape, tape.constant(x_TD));
+  for (const double y : y_TD.value.span<double>()) squares += y * y;
   expect(std::abs(squares / 4 - 1) < 1e-6, "the mean square of its output is 1");
   return failures == 0 ? 0 : 1;
 }

@@ -26,9 +26,11 @@ void inspect(const RunConfig& config, const Dataset& data, std::ostream& out) {
   const std::int64_t rows = data.epoch_rows(), length = config.data.sequence_length;
   out << "held-out rows of " << length << ": " << data.heldout_rows() << "\n"
       << "a step shows " << config.train.batch << " rows of " << length;
-  if (rows > 0)
-    out << "; an epoch is " << rows << " rows, "
-        << exact(static_cast<double>(rows * 10 / config.train.batch) / 10.0) << " steps";
+  if (rows > 0) {
+    const std::int64_t tenths = rows * 10 / config.train.batch;
+    out << "; an epoch is " << rows << " rows, " << exact(static_cast<double>(tenths) / 10.0)
+        << " steps";
+  }
   out << "\nfingerprint: " << std::hex << data.fingerprint() << std::dec << "\n";
 }
 

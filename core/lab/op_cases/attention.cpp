@@ -15,7 +15,8 @@ OpInstance instance(const AttentionShape& s, Index documents) {
   c.build = [s](Tape& t, const std::vector<Variable>& in) {
     return std::vector<Variable>{attention(t, in[0], in[1], in[2], s, in[3].value)};
   };
-  const auto pairs = static_cast<double>(s.batch * s.heads * s.length * (s.length + 1) / 2);
+  const Index scored = s.batch * s.heads * s.length * (s.length + 1) / 2;
+  const auto pairs = static_cast<double>(scored);
   c.forward.flops = 4 * pairs * static_cast<double>(s.head_dim);
   c.backward.flops = 10 * pairs * static_cast<double>(s.head_dim);
   c.forward.bytes = 4.0 * static_cast<double>(2 * tokens * (wide + narrow));
