@@ -3,83 +3,118 @@
 // rows have width F, a = w·f(h).
 #pragma once
 #include <string>
+#include <type_traits>
 
 #include "core/ops/activation.h"
 #include "core/ops/activation.k.h"
 
 namespace moelab {
 
-template <class Formula, class T>
-void gated_forward(const ActivationRows<T>& rows) {
-  const Index width = rows.width;
-  for (Index r = 0; r < rows.rows; ++r) {
-    const T* gate = rows.h + r * 2 * width;
-    const T* up = gate + width;
-    T* a = rows.a + r * width;
-    const T w = rows.weight ? rows.weight[r] : T(1);
+// Calls loop(width as a constant, 0 for any other): one panel's columns become straight code.
+template <class Loop>
+void at_width(Index width, const Loop& loop) {
+  constexpr Index kHalfPanel = 16, kPanel = 32;
+  if (width == kHalfPanel)
+    loop(std::integral_constant<Index, kHalfPanel>());
+  else if (width == kPanel)
+    loop(std::integral_constant<Index, kPanel>());
+  else
+    loop(std::integral_constant<Index, 0>());
+}
+
+// value(gate, up) is the activation.
+template <class T, class Value>
+void gated_forward(const ActivationRows<T>& rows, const Value& value) {
+  at_width(rows.width, [&](auto fixed) {
+    const Index width = fixed() > 0 ? fixed() : rows.width;
+    const Index up_at = rows.up_at(), h_row = rows.h_row(true), a_row = rows.a_row();
+    for (Index r = 0; r < rows.rows; ++r) {
+      const T* gate = rows.h + r * h_row;
+      const T* up = gate + up_at;
+      T* a = rows.a + r * a_row;
+      const T w = rows.weight ? rows.weight[r] : T(1);
 #pragma omp simd
-    for (Index j = 0; j < width; ++j) a[j] = Formula::at(gate[j]).value * up[j] * w;
-  }
+      for (Index j = 0; j < width; ++j) a[j] = value(gate[j], up[j]) * w;
+    }
+  });
 }
 
 template <class Formula, class T>
 void plain_forward(const ActivationRows<T>& rows) {
-  const Index width = rows.width;
-  for (Index r = 0; r < rows.rows; ++r) {
-    const T* h = rows.h + r * width;
-    T* a = rows.a + r * width;
-    const T w = rows.weight ? rows.weight[r] : T(1);
+  at_width(rows.width, [&](auto fixed) {
+    const Index width = fixed() > 0 ? fixed() : rows.width;
+    const Index h_row = rows.h_row(false), a_row = rows.a_row();
+    for (Index r = 0; r < rows.rows; ++r) {
+      const T* h = rows.h + r * h_row;
+      T* a = rows.a + r * a_row;
+      const T w = rows.weight ? rows.weight[r] : T(1);
 #pragma omp simd
-    for (Index j = 0; j < width; ++j) a[j] = Formula::at(h[j]).value * w;
-  }
+      for (Index j = 0; j < width; ++j) a[j] = Formula::at(h[j]).value * w;
+    }
+  });
 }
 
+template <class T>
+struct GatedSlopes {
+  T value, gate, up;  // the activation and its derivatives
+};
+
 // kAgain: also write the activation, which backward needs for the down projection's gradient.
-template <class Formula, bool kAgain, class T>
-void gated_backward(const ActivationRows<T>& rows) {
-  const Index width = rows.width;
-  for (Index r = 0; r < rows.rows; ++r) {
-    const T* gate = rows.h + r * 2 * width;
-    const T* up = gate + width;
-    const T* da = rows.da + r * width;
-    T* dgate = rows.dh + r * 2 * width;
-    T* dup = dgate + width;
-    T* a = kAgain ? rows.a + r * width : nullptr;
-    const T w = rows.weight ? rows.weight[r] : T(1);
-    T dweight = T(0);
+// slopes(gate, up) are the activation's.
+template <bool kAgain, class T, class Slopes>
+void gated_backward(const ActivationRows<T>& rows, const Slopes& slopes) {
+  at_width(rows.width, [&](auto fixed) {
+    const Index width = fixed() > 0 ? fixed() : rows.width;
+    const Index up_at = rows.up_at(), dup_at = rows.dup_at();
+    const Index h_row = rows.h_row(true), dh_row = rows.dh_row(true);
+    const Index a_row = rows.a_row(), da_row = rows.da_row();
+    for (Index r = 0; r < rows.rows; ++r) {
+      const T* gate = rows.h + r * h_row;
+      const T* up = gate + up_at;
+      const T* da = rows.da + r * da_row;
+      T* dgate = rows.dh + r * dh_row;
+      T* dup = dgate + dup_at;
+      T* a = kAgain ? rows.a + r * a_row : nullptr;
+      const T w = rows.weight ? rows.weight[r] : T(1);
+      T dweight = T(0);
 #pragma omp simd reduction(+ : dweight)
-    for (Index j = 0; j < width; ++j) {
-      const auto f = Formula::at(gate[j]);
-      const T u = up[j], d = da[j], act = f.value * u, dw = d * w;
-      dweight += d * act;
-      dgate[j] = dw * u * f.slope;
-      dup[j] = dw * f.value;
-      if constexpr (kAgain) a[j] = act * w;
+      for (Index j = 0; j < width; ++j) {
+        const GatedSlopes<T> s = slopes(gate[j], up[j]);
+        const T d = da[j];
+        dweight += d * s.value;
+        dgate[j] = d * w * s.gate;
+        dup[j] = d * w * s.up;
+        if constexpr (kAgain) a[j] = s.value * w;
+      }
+      if (rows.dweight) rows.dweight[r] = dweight;
     }
-    if (rows.dweight) rows.dweight[r] = dweight;
-  }
+  });
 }
 
 template <class Formula, bool kAgain, class T>
 void plain_backward(const ActivationRows<T>& rows) {
-  const Index width = rows.width;
-  for (Index r = 0; r < rows.rows; ++r) {
-    const T* h = rows.h + r * width;
-    const T* da = rows.da + r * width;
-    T* dh = rows.dh + r * width;
-    T* a = kAgain ? rows.a + r * width : nullptr;
-    const T w = rows.weight ? rows.weight[r] : T(1);
-    T dweight = T(0);
+  at_width(rows.width, [&](auto fixed) {
+    const Index width = fixed() > 0 ? fixed() : rows.width;
+    const Index h_row = rows.h_row(false), dh_row = rows.dh_row(false);
+    const Index a_row = rows.a_row(), da_row = rows.da_row();
+    for (Index r = 0; r < rows.rows; ++r) {
+      const T* h = rows.h + r * h_row;
+      const T* da = rows.da + r * da_row;
+      T* dh = rows.dh + r * dh_row;
+      T* a = kAgain ? rows.a + r * a_row : nullptr;
+      const T w = rows.weight ? rows.weight[r] : T(1);
+      T dweight = T(0);
 #pragma omp simd reduction(+ : dweight)
-    for (Index j = 0; j < width; ++j) {
-      const auto f = Formula::at(h[j]);
-      const T d = da[j];
-      dweight += d * f.value;
-      dh[j] = d * w * f.slope;
-      if constexpr (kAgain) a[j] = f.value * w;
+      for (Index j = 0; j < width; ++j) {
+        const auto f = Formula::at(h[j]);
+        const T d = da[j];
+        dweight += d * f.value;
+        dh[j] = d * w * f.slope;
+        if constexpr (kAgain) a[j] = f.value * w;
+      }
+      if (rows.dweight) rows.dweight[r] = dweight;
     }
-    if (rows.dweight) rows.dweight[r] = dweight;
-  }
+  });
 }
 
 template <class Formula, bool kGated>
@@ -104,16 +139,21 @@ class FormulaActivation final : public Activation {
   template <class T>
   static void run_forward(const ActivationRows<T>& rows) {
     if constexpr (kGated)
-      gated_forward<Formula>(rows);
+      gated_forward(rows, [](T gate, T up) { return Formula::at(gate).value * up; });
     else
       plain_forward<Formula>(rows);
   }
   template <class T>
   static void run_backward(const ActivationRows<T>& rows) {
-    if constexpr (kGated)
-      rows.a ? gated_backward<Formula, true>(rows) : gated_backward<Formula, false>(rows);
-    else
+    if constexpr (kGated) {
+      const auto slopes = [](T gate, T up) -> GatedSlopes<T> {
+        const auto f = Formula::at(gate);
+        return {f.value * up, f.slope * up, f.value};
+      };
+      rows.a ? gated_backward<true>(rows, slopes) : gated_backward<false>(rows, slopes);
+    } else {
       rows.a ? plain_backward<Formula, true>(rows) : plain_backward<Formula, false>(rows);
+    }
   }
 };
 

@@ -3,11 +3,15 @@
 // experts, H hidden, F width, G = F or 2F columns of the up projection.
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "core/backend/backend.h"
 #include "core/ops/activation.h"
 
 namespace moelab {
+
+// Which implementation runs; automatic: the fastest that the CPU and the dtype have.
+enum class MlpVariant : std::uint8_t { automatic, library, packed };
 
 template <class T>
 struct GroupedMlpArgs {
@@ -21,6 +25,7 @@ struct GroupedMlpArgs {
   const T *up_eGH = nullptr, *down_eHF = nullptr;
   const T *up_bias_eG = nullptr, *down_bias_eH = nullptr;  // may be null
   const Activation* activation = nullptr;
+  MlpVariant variant = MlpVariant::automatic;  // packed: REQUIRES f32 and a CPU that has it
 };
 
 // Writes y_RH, and h_RG (the up projection's output) unless it is null.
@@ -41,5 +46,9 @@ struct GroupedMlpGrads {
 template <class T>
 void grouped_mlp_backward(const Backend& backend, const GroupedMlpArgs<T>& args, T* h_RG,
                           const T* dy_RH, const GroupedMlpGrads<T>& grads);
+
+// What automatic is for f32, and why: "packed (AVX-512)", for doctor.
+std::string grouped_mlp_variant();
+bool has_packed_mlp();
 
 }  // namespace moelab

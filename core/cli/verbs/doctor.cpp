@@ -14,6 +14,7 @@
 #include "core/base/threads.h"
 #include "core/cli/options.h"
 #include "core/cli/version.h"
+#include "core/ops/grouped_mlp.h"
 #include "registry/registry.h"
 #include "registry/text.h"
 
@@ -68,7 +69,8 @@ std::string component_line() {
 }
 
 int run(const Arguments&, const Streams& streams) {
-  streams.out << version_text() << "GEMM: " << gemm_kernels() << "\nthreads: " << hardware_threads()
+  streams.out << version_text() << "GEMM: " << gemm_kernels()
+              << "\nexperts: " << grouped_mlp_variant() << "\nthreads: " << hardware_threads()
               << " usable; --threads is the total of a process, each rank gets its share\n"
               << memory_lines() << huge_page_line() << disk_line() << component_line()
               << "CUDA: " << cuda_plugin().text << "\n";

@@ -3,8 +3,8 @@
 // up rows: interleaved ones are a matter of import. F width.
 #include <limits>
 
-#include "core/ops/activation.h"
 #include "core/ops/activation.k.h"
+#include "core/ops/activation_rows.h"
 #include "registry/registry.h"
 
 namespace moelab {
@@ -46,40 +46,17 @@ class Clamped final : public Activation {
   template <class T>
   void run_forward(const ActivationRows<T>& rows) const {
     const auto f = function<T>();
-    const Index width = rows.width;
-    for (Index r = 0; r < rows.rows; ++r) {
-      const T* gate = rows.h + r * 2 * width;
-      const T* up = gate + width;
-      T* a = rows.a + r * width;
-      const T w = rows.weight ? rows.weight[r] : T(1);
-#pragma omp simd
-      for (Index j = 0; j < width; ++j) a[j] = f.at(gate[j], up[j]).value * w;
-    }
+    gated_forward(rows, [f](T gate, T up) { return f.at(gate, up).value; });
   }
 
   template <class T>
   void run_backward(const ActivationRows<T>& rows) const {
     const auto f = function<T>();
-    const Index width = rows.width;
-    for (Index r = 0; r < rows.rows; ++r) {
-      const T* gate = rows.h + r * 2 * width;
-      const T* up = gate + width;
-      const T* da = rows.da + r * width;
-      T* dgate = rows.dh + r * 2 * width;
-      T* dup = dgate + width;
-      T* a = rows.a ? rows.a + r * width : nullptr;
-      const T w = rows.weight ? rows.weight[r] : T(1);
-      T dweight = T(0);
-      for (Index j = 0; j < width; ++j) {
-        const auto s = f.at(gate[j], up[j]);
-        const T d = da[j];
-        dweight += d * s.value;
-        dgate[j] = d * w * s.gate;
-        dup[j] = d * w * s.up;
-        if (a) a[j] = s.value * w;
-      }
-      if (rows.dweight) rows.dweight[r] = dweight;
-    }
+    const auto slopes = [f](T gate, T up) -> GatedSlopes<T> {
+      const auto s = f.at(gate, up);
+      return {s.value, s.gate, s.up};
+    };
+    rows.a ? gated_backward<true>(rows, slopes) : gated_backward<false>(rows, slopes);
   }
 
   Params params_;
