@@ -1,5 +1,7 @@
 #include "core/backend/packed_product.h"
 
+#include "core/backend/panel_width.h"
+
 namespace moelab {
 namespace {
 
@@ -67,22 +69,13 @@ class ColumnChunk {
         kernels_.stream[at](words, packed, panel, into, shape_.columns, ahead);
       } else {
         kernels_.by_columns[at](words, packed, panel, space_.c, false, ahead);
-        store(count, std::min<Index>(kTileColumns, shape_.columns - n0), add, into);
+        const Index width = std::min<Index>(kTileColumns, shape_.columns - n0);
+        (add ? add_columns : copy_columns)(count, width, space_.c, kTileColumns, into,
+                                           shape_.columns);
       }
       if (end > begin)
         kernels_.pack_panel(following + begin * kTileColumns, space_.b_row + begin,
                             static_cast<int>(end - begin), next, shape_.columns);
-    }
-  }
-
-  void store(Index count, Index width, bool add, float* into) const {
-    const float* tile = space_.c;
-    for (Index i = 0; i < count; ++i, tile += kTileColumns, into += shape_.columns) {
-      if (add) {
-        for (Index j = 0; j < width; ++j) into[j] += tile[j];
-      } else {
-        std::copy_n(tile, width, into);
-      }
     }
   }
 

@@ -3,24 +3,12 @@
 // rows have width F, a = w·f(h).
 #pragma once
 #include <string>
-#include <type_traits>
 
+#include "core/backend/panel_width.h"
 #include "core/ops/activation.h"
 #include "core/ops/activation.k.h"
 
 namespace moelab {
-
-// Calls loop(width as a constant, 0 for any other): one panel's columns become straight code.
-template <class Loop>
-void at_width(Index width, const Loop& loop) {
-  constexpr Index kHalfPanel = 16, kPanel = 32;
-  if (width == kHalfPanel)
-    loop(std::integral_constant<Index, kHalfPanel>());
-  else if (width == kPanel)
-    loop(std::integral_constant<Index, kPanel>());
-  else
-    loop(std::integral_constant<Index, 0>());
-}
 
 // value(gate, up) is the activation.
 template <class T, class Value>

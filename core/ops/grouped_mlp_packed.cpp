@@ -3,6 +3,7 @@
 // F or 2F columns of the up projection; a gated activation's panel is 16 gates and the 16 ups that
 // belong to them, so that it needs nothing but the tile.
 #include "core/backend/packed_product.h"
+#include "core/backend/panel_width.h"
 #include "core/base/threads.h"
 #include "core/ops/grouped_mlp_variants.h"
 #include "core/ops/simd_product.h"
@@ -97,8 +98,7 @@ class PackedMlp {
         float* columns = tile + side * step;
         const Index at = side * F + panel * step;
         if (bias_G) add_to_columns(rows, width, bias_G + at, nullptr, columns);
-        for (Index i = 0; h && i < rows; ++i)
-          std::copy_n(columns + i * kTileColumns, width, h + (r + i) * G + at);
+        if (h) copy_columns(rows, width, columns, kTileColumns, h + r * G + at, G);
       }
       ActivationRows<float> act;
       act.rows = rows, act.width = width;
@@ -125,8 +125,7 @@ class PackedMlp {
       const Index width = std::min<Index>(kTileColumns, H - panel * kTileColumns);
       if (bias_H)
         add_to_columns(rows, width, bias_H + panel * kTileColumns, weight(block.begin + r), tile);
-      for (Index i = 0; i < rows; ++i)
-        std::copy_n(tile + i * kTileColumns, width, y + (r + i) * H + panel * kTileColumns);
+      copy_columns(rows, width, tile, kTileColumns, y + r * H + panel * kTileColumns, H);
     };
     row_product<true>(kernels_, space, RowsOf<float>{a, F + kPad}, block.rows(), F, H, panels_of(H),
                       column, output_lines(y), finish);
@@ -168,21 +167,16 @@ class PackedMlp {
         [&](Index, Index k) { return w_HF + k * F; }, lines, finish);
   }
 
-  // dx_RH = beta · dx_RH + dh · up of a block.
+  // dx_RH = dh · up of a block, or added to it.
   void input_gradient(const Block& block, const PackedSpace<float>& space, const float* dh_RG,
-                      float beta, float* dx_RH) const {
+                      bool adds, float* dx_RH) const {
     const Index G = args_.up_width, H = args_.hidden;
     const float* w_GH = args_.up_eGH + block.group * G * H;
     float* dx = dx_RH + block.begin * H;
     const auto finish = [&](Index panel, Index r, Index rows, const float* tile) {
       const Index width = std::min<Index>(kTileColumns, H - panel * kTileColumns);
-      for (Index i = 0; i < rows; ++i, tile += kTileColumns) {
-        float* into = dx + (r + i) * H + panel * kTileColumns;
-        if (beta == 0.0F)
-          std::copy_n(tile, width, into);
-        else
-          for (Index j = 0; j < width; ++j) into[j] = beta * into[j] + tile[j];
-      }
+      float* into = dx + r * H + panel * kTileColumns;
+      (adds ? add_columns : copy_columns)(rows, width, tile, kTileColumns, into, H);
     };
     row_product<false>(
         kernels_, space, RowsOf<float>{dh_RG + block.begin * G, G}, block.rows(), G, H,
@@ -273,7 +267,7 @@ void packed_mlp_backward(const Backend& backend, const Args& args, float* h_RG, 
     const PackedSpace<float> space(scratch.of(worker), terms);
     mlp.activation_gradient(block, space, dy_RH, h_RG, a, dweight);
     if (wants_source)
-      mlp.input_gradient(block, space, h_RG, permuted ? 0.0F : grads.source_SH.beta, dx);
+      mlp.input_gradient(block, space, h_RG, !permuted && grads.source_SH.beta != 0.0F, dx);
   });
   for (Index r = 0; dweight && r < R; ++r)
     grads.weight_R.into[r] =
