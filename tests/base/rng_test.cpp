@@ -73,7 +73,7 @@ TEST_CASE("below stays below and reaches every value") {
 }
 
 TEST_CASE("permuted is a permutation for every size, and shuffles") {
-  for (const std::uint64_t n : {1, 2, 3, 4, 5, 16, 17, 255, 1000, 1025}) {
+  for (const std::uint64_t n : {1U, 2U, 3U, 4U, 5U, 16U, 17U, 255U, 1000U, 1025U}) {
     CAPTURE(n);
     std::set<std::uint64_t> image;
     const Rng rng(5, "permuted");

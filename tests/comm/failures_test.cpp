@@ -79,7 +79,7 @@ TEST_CASE("a rank that throws ends the others' waits, and its error is the run's
     }
   }),
                        "no more text", Error);
-  for (const std::size_t other : {0, 1, 3}) {  // neither "since 600 s" nor nothing
+  for (const std::size_t other : {0U, 1U, 3U}) {  // neither "since 600 s" nor nothing
     const bool ended = contains(texts[other], "no more text") ||
                        contains(texts[other], "a rank has ended without it");
     CHECK(ended);

@@ -181,9 +181,10 @@ Index experts_of(const Values& order) {
     if (chunks % experts != 0) continue;
     const Index ranks = chunks / experts;
     bool same = true;
-    for (Index i = 0; i < chunks; ++i)
-      same = same && order[static_cast<std::size_t>(i)] ==
-                         static_cast<double>(i % ranks * experts + i / ranks);
+    for (Index i = 0; i < chunks; ++i) {
+      const Index from = i % ranks * experts + i / ranks;
+      same = same && order[static_cast<std::size_t>(i)] == static_cast<double>(from);
+    }
     if (same) return experts;
   }
   return 0;

@@ -72,7 +72,7 @@ TEST_CASE("hash: the token id alone names the experts, each layer and seed in it
   Fixed hash(recipe, 16), other_layer(recipe, 16, 1), other_seed(recipe + "seed = 3", 16);
   const Tokens words = hash.words({5, 9, 5, 200, 9, 5});
   const Ids ids = hash.ids(words);
-  for (const std::size_t again : {4U, 10U})
+  for (const std::ptrdiff_t again : {4, 10})
     CHECK(std::equal(ids.begin(), ids.begin() + 2, ids.begin() + again));
   CHECK(std::equal(ids.begin() + 2, ids.begin() + 4, ids.begin() + 8));
   CHECK(hash.ids(words, at_step(7, Phase::inference)) == ids);

@@ -68,14 +68,14 @@ bool fits(const std::string& pattern, const std::string& name) {
 
 }  // namespace
 
-void GoldenCase::Seen::insert(const std::string& name) {
+void GoldenCase::Seen::insert(const std::string& tensor) {
   const std::lock_guard lock(mutex_);
-  names_.insert(name);
+  names_.insert(tensor);
 }
 
-bool GoldenCase::Seen::contains(const std::string& name) const {
+bool GoldenCase::Seen::contains(const std::string& tensor) const {
   const std::lock_guard lock(mutex_);
-  return names_.contains(name);
+  return names_.contains(tensor);
 }
 
 const std::string* GoldenCase::find(const std::string& param) const {

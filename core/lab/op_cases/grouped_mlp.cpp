@@ -75,15 +75,15 @@ RegisterOpCase both(const char* name, const Layout& small, const Layout& large) 
   return {name, [=](OpSize size) { return grouped(size == OpSize::small ? small : large); }};
 }
 
-const std::vector<Index> few{0, 5, 5, 6, 10};  // expert 1 has no rows, expert 2 one
-const std::vector<Index> many{0, 130, 130, 131, 1024};
+const std::vector<Index> kFew{0, 5, 5, 6, 10};  // expert 1 has no rows, expert 2 one
+const std::vector<Index> kMany{0, 130, 130, 131, 1024};
 
 const RegisterOpCase swiglu =
-    both("grouped_mlp", {7, 5, 6, few}, {600, 128, 128, {0, 1024, 1030, 2000, 4096}});
-const RegisterOpCase biased = both("grouped_mlp_bias", {7, 5, 3, few, false, true, true, "geglu"},
-                                   {600, 64, 96, many, false, true, true, "geglu"});
-const RegisterOpCase ungated = both("grouped_mlp_plain", {7, 4, 5, few, false, true, true, "gelu"},
-                                    {600, 64, 96, many, false, true, true, "relu2"});
+    both("grouped_mlp", {7, 5, 6, kFew}, {600, 128, 128, {0, 1024, 1030, 2000, 4096}});
+const RegisterOpCase biased = both("grouped_mlp_bias", {7, 5, 3, kFew, false, true, true, "geglu"},
+                                   {600, 64, 96, kMany, false, true, true, "geglu"});
+const RegisterOpCase ungated = both("grouped_mlp_plain", {7, 4, 5, kFew, false, true, true, "gelu"},
+                                    {600, 64, 96, kMany, false, true, true, "relu2"});
 const RegisterOpCase one_expert =
     both("grouped_mlp_one_expert", {7, 5, 6, {0, 0, 9, 9}}, {600, 64, 96, {0, 0, 900, 900}});
 const RegisterOpCase no_rows =
