@@ -128,3 +128,27 @@ TEST_CASE("doctor reports on this machine") {
        {"GEMM: f32 by oneDNN", "threads: ", "memory: ", "huge pages: ", "components: ", "CUDA: "})
     CHECK_MESSAGE(contains(result.text, part), part);
 }
+
+TEST_CASE("topology prints groups of any size, places parameters, and says what does not fit") {
+  const CommandResult groups = run_moelab("topology --world 64 --tp 2 --ep 8");
+  CHECK(groups.code == 0);
+  for (const char* part : {"experts, fastest axis first: tp=1 cp=1 ep=8 dp=8 pp=1",
+                           "ep (other experts): 8 of 8\n  [0..7] [8..15]",
+                           "dp (other rows of the batch): 2 of 32\n  [0..62 by 2] [1..63 by 2]",
+                           "cp (cut sequences): every rank alone"})
+    CHECK_MESSAGE(contains(groups.text, part), part);
+  const std::string words =
+      "topology --world 16 --tp 2 --ep 4 --pp 2 --layers 4 --experts 8 --tensor ";
+  CHECK(run_moelab(words + "model.layers.3.mlp.experts.5.up_proj.weight").text ==
+        "model.layers.3.mlp.experts.5.up_proj.weight: stage 1, ep 2; 2 ranks [10 14]\n");
+  CHECK(run_moelab(words + "model.layers.0.self_attn.q_proj.weight").text ==
+        "model.layers.0.self_attn.q_proj.weight: stage 0, cut over tp; 8 ranks [0..7]\n");
+  CHECK(contains(run_moelab(words + "model.layers.4.mlp.gate.weight").text,
+                 "is of layer 4, but there are 4; see --layers"));
+  CHECK(run_moelab("topology --world 16 --tp 3").code == 2);
+  CHECK(contains(run_moelab("topology --world 16 --ep 32").text,
+                 "etp · ep · pp = 1 · 32 · 1 does not divide the world of 16 ranks"));
+  CHECK(contains(run_moelab("topology --world 8 --tp 2 --order cp-ep-dp-pp").text,
+                 "leaves out tp, which has more than one rank here"));
+  CHECK(run_moelab("topology --world 9223372036854775807 --tp 4294967296").code == 2);
+}

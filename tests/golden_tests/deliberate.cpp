@@ -41,6 +41,13 @@ const std::vector<Deliberate>& deliberate_differences() {
        "exactly 0 in ours, and in DeepSpeed what float32 leaves of the difference of two equal "
        "terms. It shows where every token kept one pair at most",
        lone_survivors},
+      {"topology_deepspeed", "expert_and_data_*",
+       "Data before experts beside tensor parallelism: DeepSpeed has not built it in this "
+       "function; "
+       "the order is as good as any other",
+       [](const GoldenCase& c) {
+         return c.flag("refused") && c.flag("data_before_expert") && c.integer("mp") > 1;
+       }},
       {"megatron_permute", "*",
        "Megatron's permute cuts rows off, or adds tokens that chose no expert, when it is told a "
        "number of rows other than the routing's; ours takes the number from the routing. The rows "
