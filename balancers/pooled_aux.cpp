@@ -11,6 +11,11 @@ namespace {
 class PooledAux final : public Balancer {
  public:
   struct Params : ScopedSwitchLossParams {
+    Balancer::Traits traits() const {
+      Balancer::Traits traits = ScopedSwitchLossParams::traits();
+      traits.sums_layers = true;
+      return traits;
+    }
     std::string formula() const {
       return SwitchLossParams::formula("all MoE layers in " + scope.text());
     }

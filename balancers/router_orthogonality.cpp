@@ -8,12 +8,8 @@ namespace {
 
 class RouterOrthogonality final : public GateLoss {
  public:
-  struct Params {
-    double coefficient = 1e-3;
-    void describe(ParamVisitor& v) {
-      v("coefficient", coefficient, "weight of the loss in the objective", at_least(0));
-    }
-    Balancer::Traits traits() const { return {.has_loss = true, .scope = std::nullopt}; }
+  struct Params : GateLossParams {
+    Params() : GateLossParams{1e-3} {}
     std::string formula() const {
       return str(
           "L = sum over all i, j of (u_i . u_j - [i = j])^2, u the rows of the gate over "

@@ -7,12 +7,8 @@ namespace {
 
 class Similarity final : public GateLoss {
  public:
-  struct Params {
-    double coefficient = 0.1;
-    void describe(ParamVisitor& v) {
-      v("coefficient", coefficient, "weight of the loss in the objective", at_least(0));
-    }
-    Balancer::Traits traits() const { return {.has_loss = true, .scope = std::nullopt}; }
+  struct Params : GateLossParams {
+    Params() : GateLossParams{0.1} {}
     std::string formula() const {
       return str(
           "L = sum over all i, j of |w_i . w_j - [i = j]|, w the rows of the gate; 0 when "

@@ -47,6 +47,7 @@ class Cosine final : public GatedRouter {
     }
     Traits traits() const {
       Traits traits = OwnScoreParams::traits();
+      traits.has_gate = false;  // its rows are dimensions, not experts
       traits.parameters = [*this](Index hidden, Index experts) {
         return width_for(experts) * (hidden + experts) + 1;
       };

@@ -46,11 +46,13 @@ class Balancer {
     Index experts = 0, k = 0;  // k is 0 where it varies
     Index rows_per_micro_batch = 0, ranks = 1;
     Index micro_batches = 1;
-    double mean_k = 0;  // experts a token is expected to have; k where that is fixed
+    double mean_k = 0;     // experts a token is expected to have; k where that is fixed
+    bool has_gate = true;  // of the router, as in Router::Traits
   };
   struct Traits {
     bool has_loss = false, has_bias = false;
     std::optional<ScopeSpec> scope;  // what the loss is computed over
+    bool sums_layers = false;        // pooled over the MoE layers expert by expert: as many in each
   };
   struct Context {
     Backend& backend;

@@ -25,6 +25,7 @@ class Ffn : public Module {
     Index experts = 0, free_experts = 0;  // the latter are among the former
     Index width = 0;                      // F
     bool reads_previous_logits = false;   // of the MoE layer before
+    std::string sums_layers;              // the balancer that takes all MoE layers as one; "": none
     // What the layer holds and does; `ep`: over how many ranks its experts are spread.
     std::function<LayerCost(Index hidden, Index ep)> cost{};
     std::vector<std::string> train_inference_gap;

@@ -57,7 +57,10 @@ void FixedChoiceParams::check(const Router::Facts& facts, Checker& checker) cons
 Router::Traits FixedChoiceParams::traits() const {
   Router::Traits traits = GateParams::traits();
   traits.k = k;
-  if (weights == FixedWeights::uniform) traits.parameters = [](Index, Index) { return Index{0}; };
+  if (weights == FixedWeights::uniform) {
+    traits.has_gate = false;
+    traits.parameters = [](Index, Index) { return Index{0}; };
+  }
   return traits;
 }
 

@@ -8,6 +8,20 @@
 
 namespace moelab {
 
+struct GateLossParams {
+  double coefficient;
+  void describe(ParamVisitor& v) {
+    v("coefficient", coefficient, "weight of the loss in the objective", at_least(0));
+  }
+  void check(const Balancer::Facts& facts, Checker& checker) const {
+    if (!facts.has_gate)
+      checker.error("",
+                    "is a loss on the gate's weight, which this layer's router does not have; "
+                    "remove the balancer or take another router");
+  }
+  Balancer::Traits traits() const { return {.has_loss = true, .scope = std::nullopt}; }
+};
+
 class GateLoss : public Balancer {
  public:
   GateLoss(const GramRule& rule, double coefficient, const Context& context)

@@ -84,7 +84,7 @@ class MoeChecks {
 
   void check_balancer(const std::string& label, const Component<Balancer>& balancer) {
     balancer.check({experts_, router_.k, facts_.rows_per_micro_batch, facts_.dp,
-                    facts_.micro_batches, router_.active()},
+                    facts_.micro_batches, router_.active(), router_.has_gate},
                    checker_.report());
     Checker at = checker_.under("balancers").under(label);
     check_group_size(balancer.traits().scope, at);
@@ -208,6 +208,8 @@ Ffn::Traits moe_traits(const MoeParams& params) {
   traits.width = params.experts.traits().width;
   traits.reads_previous_logits = router.reads_previous_logits;
   traits.cost = [params](Index hidden, Index ep) { return moe_cost(params, hidden, ep); };
+  for (const auto& [label, balancer] : params.balancers.items())
+    if (balancer.traits().sums_layers) traits.sums_layers = label;
   traits.train_inference_gap = router.train_inference_gap;
   if (dropper.drops && !dropper.drops_in_inference)
     traits.train_inference_gap.emplace_back(kDropGap);

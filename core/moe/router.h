@@ -85,6 +85,7 @@ class Router : public Module {
     Index k = 0;                     // experts a token; 0 when it varies
     double mean_k = 0;               // expected experts a token where k varies (for explain); 0: k
     std::optional<ScopeSpec> scope;  // what a selection across tokens is computed over
+    bool has_gate = true;            // gate() is a weight [E, H], which losses may ask for
     bool gate_bias = false;          // the gate has a bias (counted by explain)
     bool reads_previous_logits = false;  // of the MoE layer before, which has as many experts
     // All of the router's parameters, where they are not one [E, H] gate with its bias and the

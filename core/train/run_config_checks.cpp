@@ -197,17 +197,41 @@ class RunChecks {
     const Ffn::Facts facts = ffn_facts(c_);
     for (const auto& [name, ffn] : c_.ffn)
       if (ffn.chosen()) ffn.check(facts, report_);
-    if (!report_.has_errors()) check_previous_logits();
+    if (report_.has_errors()) return;
+    check_previous_logits();
+    check_pooled_losses();
+  }
+
+  // A loss over all MoE layers expert by expert needs as many in each.
+  void check_pooled_losses() {
+    const std::vector<std::string> moe = moe_layers();
+    for (const std::string& pooling : moe) {
+      const Ffn::Traits traits = c_.ffn.at(pooling).traits();
+      if (traits.sums_layers.empty()) continue;
+      for (const std::string& other : moe)
+        if (const Index experts = c_.ffn.at(other).traits().experts; experts != traits.experts)
+          return check_.error(str("ffn.", pooling, ".balancers.", traits.sums_layers),
+                              "takes all MoE layers as one, but [ffn.", other, "] has ", experts,
+                              " experts, not ", traits.experts,
+                              "; give all of them as many, or take a loss of each layer");
+    }
+  }
+
+  // The tables of the MoE layers, block by block.
+  std::vector<std::string> moe_layers() const {
+    std::vector<std::string> out;
+    for (const std::string& name : c_.layer_kinds()) {
+      const auto at = c_.ffn.find(name);
+      if (at != c_.ffn.end() && at->second.chosen() && at->second.traits().moe) out.push_back(name);
+    }
+    return out;
   }
 
   // A gating residual maps the logits of the MoE layer before: as many experts.
   void check_previous_logits() {
     std::string before;
-    for (const std::string& name : c_.layer_kinds()) {
-      const auto at = c_.ffn.find(name);
-      if (at == c_.ffn.end() || !at->second.chosen()) continue;
-      const Ffn::Traits traits = at->second.traits();
-      if (!traits.moe) continue;
+    for (const std::string& name : moe_layers()) {
+      const Ffn::Traits traits = c_.ffn.at(name).traits();
       const Index others = before.empty() ? traits.experts : c_.ffn.at(before).traits().experts;
       if (traits.reads_previous_logits && others != traits.experts)
         return check_.error(str("ffn.", name, ".router.gating_residual"),

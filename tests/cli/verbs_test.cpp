@@ -152,3 +152,50 @@ TEST_CASE("topology prints groups of any size, places parameters, and says what 
                  "leaves out tp, which has more than one rank here"));
   CHECK(run_moelab("topology --world 9223372036854775807 --tp 4294967296").code == 2);
 }
+
+namespace {
+
+std::string moe_recipe(const TemporaryFolder& folder, const std::string& name,
+                       const std::string& layers, const std::string& networks) {
+  return folder.write(name, "[model]\nhidden = 16\nlayers = " + layers +
+                                "\nheads = 2\nkv_heads = 2\n" + networks +
+                                "[data]\nsequence_length = 8\ndataset = { type = \"text\", path = "
+                                "\"t\", heldout_fraction = 0.25 }\n[train]\nsteps = 1\nbatch = 2\n"
+                                "[schedule]\nwarmup_steps = 0\n");
+}
+
+}  // namespace
+
+TEST_CASE("regression: check knows of losses on a gate that the router does not have") {
+  const TemporaryFolder folder;
+  for (const std::string router : {"random", "round_robin", "hash", "cosine"}) {
+    const CommandResult result =
+        run_moelab("check " + moe_recipe(folder, router + ".toml", "[\"moe\"]",
+                                         "[ffn.moe]\nkind = \"moe\"\nnum_experts = 4\nrouter = \"" +
+                                             router + "\"\nbalancers.similarity = {}\n"));
+    CHECK(result.code == 2);
+    CHECK_MESSAGE(
+        contains(result.text, "is a loss on the gate's weight, which this layer's router"),
+        result.text);
+  }
+  CHECK(run_moelab("check " + moe_recipe(folder, "softmax.toml", "[\"moe\"]",
+                                         "[ffn.moe]\nkind = \"moe\"\nnum_experts = 4\nrouter = "
+                                         "\"softmax\"\nbalancers.similarity = {}\n"))
+            .code == 0);
+}
+
+TEST_CASE("regression: check knows of a pooled loss over layers with different experts") {
+  const TemporaryFolder folder;
+  const std::string small = "[ffn.small]\nkind = \"moe\"\nnum_experts = 4\n",
+                    wide = "[ffn.wide]\nkind = \"moe\"\nnum_experts = ",
+                    pooled = "balancers.pooled_aux = {}\n";
+  const CommandResult result =
+      run_moelab("check " + moe_recipe(folder, "r.toml", "[\"small\", \"wide\"]",
+                                       small + wide + "8\n" + pooled));
+  CHECK(result.code == 2);
+  CHECK_MESSAGE(contains(result.text, "takes all MoE layers as one, but [ffn.small] has 4 experts"),
+                result.text);
+  CHECK(run_moelab("check " + moe_recipe(folder, "same.toml", "[\"small\", \"wide\"]",
+                                         small + wide + "4\n" + pooled))
+            .code == 0);
+}
