@@ -81,6 +81,7 @@ double layer_mean(const std::vector<Json>& steps, const std::string& name) {
 }
 
 double median(std::vector<double> values) {
+  if (values.empty()) return kNone;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -106,7 +107,9 @@ Run read_run(const std::string& folder, std::int64_t last) {
   const std::string summary_path = folder + "/summary.json";
   const Json summary = parsed(text_of(summary_path), summary_path);
   const auto measured = [&](const char* key) { return number(summary.value(key, Json())); };
-  run.steps = static_cast<std::int64_t>(measured("steps"));
+  const Json count = summary.value("steps", Json());
+  if (!count.is_number_integer()) unreadable(summary_path, "it names no number of steps");
+  run.steps = count.get<std::int64_t>();
   run.heldout_loss = measured("heldout_loss");
   run.heldout_bits_per_byte = measured("heldout_bits_per_byte");
   const std::vector<Json> steps = last_steps(folder + "/metrics.jsonl", last);
@@ -115,7 +118,9 @@ Run read_run(const std::string& folder, std::int64_t last) {
   run.experts_per_token = layer_mean(steps, "experts_per_token");
   run.dead_experts = layer_mean(steps, "dead_experts");
   std::vector<double> speeds;
-  for (const Json& step : steps) speeds.push_back(number(step.value("tokens_per_second", Json())));
+  for (const Json& step : steps)
+    if (const double speed = number(step.value("tokens_per_second", Json())); std::isfinite(speed))
+      speeds.push_back(speed);
   run.tokens_per_second = median(speeds);
   return run;
 }

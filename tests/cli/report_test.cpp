@@ -82,6 +82,12 @@ TEST_CASE("report names what it cannot read") {
   CHECK(run_moelab("report " + folder.path()).code == 3);
   CHECK(run_moelab("report " + folder.path("nowhere")).code == 3);
   write_run(folder, "a", 1, 1, 2.0, 3);
+  folder.write("b/recipe.toml", "");
+  folder.write("b/summary.json", R"({"steps": null})");
+  CHECK(contains(run_moelab("report " + folder.path("b")).text, "it names no number of steps"));
+  folder.write("b/summary.json", R"({"steps": 1, "heldout_loss": "NaN"})");
+  folder.write("b/metrics.jsonl", "{\"step\":1,\"tokens_per_second\":\"Infinity\"}\n");
+  CHECK(contains(run_moelab("report " + folder.path("b")).text, "     -"));
   folder.write("a/metrics.jsonl", "{\"step\":1,");
   const CommandResult half = run_moelab("report " + folder.path());
   CHECK(half.code == 3);
