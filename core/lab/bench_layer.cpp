@@ -7,27 +7,28 @@
 #include <cmath>
 #include <iomanip>
 #include <numeric>
+#include <optional>
 #include <ostream>
+#include <set>
 #include <sstream>
 
 #include "core/base/threads.h"
 #include "core/lab/layer_bench.h"
 #include "core/lab/machine_peak.h"
+#include "core/lab/peer_figures.h"
+#include "core/lab/samples.h"
 #include "registry/error.h"
 #include "registry/recipe.h"
 
 namespace moelab {
 namespace {
 
-constexpr int kRoutingsInTurn = 4;
 constexpr std::uint64_t kSeed = 17;
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+// Up to so many tokens forward reads weights once for a few rows: memory sets the pace, and only
+// forward is timed.
+constexpr Index kDecodeTokens = 16;
+bool decodes(const BenchShape& shape) { return shape.tokens <= kDecodeTokens; }
 
 // k distinct experts a token, drawn without replacement with weights 1 or 1/(i+1): the k largest of
 // log weight + Gumbel noise.
@@ -67,6 +68,13 @@ MoeParams layer_params(const BenchShape& shape, const std::string& way) {
   return params;
 }
 
+// Bytes of the weights that a forward pass over these tokens has to read.
+double chosen_bytes(const BenchShape& shape, const ForcedRouting& routing, DType dtype) {
+  const std::set<std::int32_t> chosen(routing.expert_P.begin(), routing.expert_P.end());
+  return 3.0 * static_cast<double>(static_cast<Index>(chosen.size()) * shape.hidden * shape.width) *
+         static_cast<double>(size_of(dtype));
+}
+
 // Stages by the ops that make them up; what is between the ops of forward (plans, counting sort) is
 // `permute`.
 enum Stage : std::uint8_t { kRoute, kPermute, kDispatch, kExperts, kCombine, kStages };
@@ -84,9 +92,10 @@ struct Sample {
   double stage[kStages] = {};
 };
 
-struct Series {  // the samples of one way and pass
-  std::vector<double> seconds, stage[kStages];
-  void add(const Sample& s) {
+struct Series {                                              // the samples of one way and pass
+  std::vector<double> seconds, weight_rate, stage[kStages];  // weight_rate: GB/s
+  void add(const Sample& s, double weight_bytes) {
+    weight_rate.push_back(weight_bytes / s.seconds / 1e9);
     seconds.push_back(s.seconds);
     for (int i = 0; i < kStages; ++i) stage[i].push_back(s.stage[i]);
   }
@@ -158,97 +167,145 @@ Tokens plain_tokens(const Backend& backend, Index count) {
   return tokens;
 }
 
+struct Line {
+  std::string way;
+  const char* pass = "";
+  double seconds = 0, gflops = 0;
+  const Series* series = nullptr;  // null: a limit
+};
+
 class Printer {
  public:
-  Printer(const BenchLayerOptions& options, std::ostream& out) : options_(options), out_(out) {
-    if (!options.json)
-      out << "shape            routing dtype way         pass       ms    GF/s  % of peak   "
-             "route permute dispatch experts combine (ms)\n";
+  Printer(const BenchLayerOptions& options, const PeerFigures& peers, std::ostream& out)
+      : options_(options), peers_(peers), out_(out) {
+    if (options.json) return;
+    out << "shape            routing dtype way         pass       ms    GF/s  % of peak   weights "
+           "GB/s  % of read   route permute dispatch experts combine (ms)"
+        << (peers.given() ? kPeerColumns : "") << '\n';
   }
 
-  void line(const std::string& shape, const std::string& routing, const std::string& way,
-            const char* pass, double seconds, double gflops, double peak, const Series* series) {
+  // Of what follows; read: GB/s of reading, 0 where memory does not set the pace.
+  void roofs(const BenchShape& shape, const std::string& routing, double peak, double read) {
+    shape_ = shape.name, routing_ = routing, peak_ = peak, read_ = read;
+  }
+
+  void line(const Line& line) {
+    const double percent = peak_ > 0 ? 100 * line.gflops / peak_ : 0;
     std::ostringstream text;
     text << std::fixed;
-    const double percent = peak > 0 ? 100 * gflops / peak : 0;
-    if (options_.json) {
-      text << std::setprecision(3) << "{\"shape\":\"" << shape << "\",\"routing\":\"" << routing
-           << "\",\"dtype\":\"" << name_of(options_.dtype) << "\",\"way\":\"" << way
-           << "\",\"pass\":\"" << pass << "\",\"ms_median\":" << seconds * 1e3
-           << ",\"gflops\":" << gflops << ",\"percent_of_peak\":" << percent
-           << ",\"threads\":" << options_.threads;
-      if (series) {
-        text << ",\"stage_ms\":{";
-        for (int i = 0; i < kStages; ++i)
-          text << (i ? "," : "") << '"' << kStageNames[i]
-               << "\":" << median(series->stage[i]) * 1e3;
-        text << '}';
-      }
-      text << "}\n";
-    } else {
-      text << std::left << std::setw(17) << shape << std::setw(8) << routing << std::setw(6)
-           << name_of(options_.dtype) << std::setw(12) << way << std::setw(8) << pass << std::right
-           << std::setprecision(2) << std::setw(7) << seconds * 1e3 << std::setprecision(1)
-           << std::setw(8) << gflops << std::setw(10) << percent << "   ";
-      if (series)
-        for (int i = 0; i < kStages; ++i)
-          text << std::setprecision(2) << std::setw(7) << median(series->stage[i]) * 1e3 << ' ';
-      text << '\n';
-    }
+    options_.json ? json(line, percent, text) : row(line, percent, text);
     out_ << text.str() << std::flush;
   }
 
  private:
+  std::optional<PeerFigure> best(const Line& line) const {
+    PeerWork work;
+    work.kind = "layer";
+    work.name = shape_;
+    work.routing = routing_;
+    work.dtype = name_of(options_.dtype);
+    work.pass = line.pass;
+    return peers_.best(work, options_.threads);
+  }
+
+  void json(const Line& line, double percent, std::ostream& text) const {
+    text << std::setprecision(3) << R"({"shape":")" << shape_ << R"(","routing":")" << routing_
+         << R"(","dtype":")" << name_of(options_.dtype) << R"(","way":")" << line.way
+         << R"(","pass":")" << line.pass << R"(","ms_median":)" << line.seconds * 1e3
+         << ",\"gflops\":" << line.gflops << ",\"percent_of_peak\":" << percent
+         << ",\"threads\":" << options_.threads;
+    if (line.series) {
+      if (read_ > 0) {
+        const double rate = median(line.series->weight_rate);
+        text << ",\"weight_gigabytes_s\":" << rate << ",\"percent_of_read\":" << 100 * rate / read_;
+      }
+      text << ",\"stage_ms\":{";
+      for (int i = 0; i < kStages; ++i)
+        text << (i ? "," : "") << '"' << kStageNames[i]
+             << "\":" << median(line.series->stage[i]) * 1e3;
+      text << '}';
+      print_peer_json(text, peers_, best(line), line.seconds * 1e3);
+    }
+    text << "}\n";
+  }
+
+  void row(const Line& line, double percent, std::ostream& text) const {
+    text << std::left << std::setw(17) << shape_ << std::setw(8) << routing_ << std::setw(6)
+         << name_of(options_.dtype) << std::setw(12) << line.way << std::setw(8) << line.pass
+         << std::right << std::setprecision(2) << std::setw(7) << line.seconds * 1e3
+         << std::setprecision(1) << std::setw(8) << line.gflops << std::setw(10) << percent
+         << "   ";
+    if (line.series) {
+      const double rate = median(line.series->weight_rate);
+      if (read_ > 0)
+        text << std::setw(12) << rate << std::setw(11) << 100 * rate / read_ << "  ";
+      else
+        text << std::setw(12) << '-' << std::setw(11) << '-' << "  ";
+      for (int i = 0; i < kStages; ++i)
+        text << std::setprecision(2) << std::setw(7) << median(line.series->stage[i]) * 1e3 << ' ';
+      print_peer_columns(text, peers_, best(line), line.seconds * 1e3);
+    }
+    text << '\n';
+  }
+
   const BenchLayerOptions& options_;
+  const PeerFigures& peers_;
   std::ostream& out_;
+  std::string shape_, routing_;
+  double peak_ = 0, read_ = 0;
 };
 
 void bench_shape_and_routing(const BenchLayerOptions& options, const BenchShape& shape,
                              const std::string& kind, RankContext& ranks, Printer& printer) {
+  constexpr Index kMostRead = Index{1} << 30;
   const Backend& backend = *ranks.backend;
   const Tokens tokens = plain_tokens(backend, shape.tokens);
   const Tensor x_TH = backend.empty(options.dtype, {shape.tokens, shape.hidden});
   const Tensor dy_TH = backend.empty_like(x_TH);
   fill(x_TH, 1);
   fill(dy_TH, 0.5);
-  std::vector<ForcedRouting> routings;
-  for (int i = 0; i < kRoutingsInTurn; ++i) routings.push_back(draw_routing(shape, kind, i));
   std::vector<std::unique_ptr<LayerWay>> ways;
   for (const std::string& name : options.ways)
     ways.push_back(std::make_unique<LayerWay>(shape, name, options.dtype, ranks));
   const GemmRoof roof(backend, options.dtype);
-  double peak = 0, product = 0;
+  std::optional<ReadRoof> memory;  // as large as all weights, or larger than caches
+  if (decodes(shape))
+    memory.emplace(backend, std::min<Index>(kMostRead, 3 * shape.experts * shape.hidden *
+                                                           shape.width * size_of(options.dtype)));
+  double peak = 0, product = 0, read = 0;
   for (int round = -1; round < options.rounds; ++round) {  // round −1 warms up
-    const auto& routing = routings[static_cast<std::size_t>(round + 1) % routings.size()];
+    const ForcedRouting routing = draw_routing(shape, kind, round + 1);
+    const double bytes = chosen_bytes(shape, routing, options.dtype);
     peak = std::max(peak, fma_peak_slice(options.dtype).gflops);
     product = std::max(product, roof.slice());
+    if (memory) read = std::max(read, memory->slice());
     for (const auto& way : ways) {
       const Sample forward = way->run(x_TH, dy_TH, tokens, routing, false);
+      if (round >= 0) way->forward.add(forward, bytes);
+      if (memory) continue;
       const Sample both = way->run(x_TH, dy_TH, tokens, routing, true);
-      if (round < 0) continue;
-      way->forward.add(forward);
-      way->both.add(both);
+      if (round >= 0) way->both.add(both, bytes);
     }
   }
+  printer.roofs(shape, kind, peak, read);
+  printer.line({"fma_peak", "best", 0, peak});
+  printer.line({"plain_gemm", "best", 0, product});
   const double work = 6.0 * static_cast<double>(shape.tokens * shape.k) *
                       static_cast<double>(shape.hidden * shape.width) / 1e9;
-  printer.line(shape.name, kind, "fma_peak", "best", 0, peak, peak, nullptr);
-  printer.line(shape.name, kind, "plain_gemm", "best", 0, product, peak, nullptr);
   for (const auto& way : ways) {
     const double forward = median(way->forward.seconds), both = median(way->both.seconds);
-    printer.line(shape.name, kind, way->name, "fwd", forward, work / forward, peak, &way->forward);
-    printer.line(shape.name, kind, way->name, "fwd+bwd", both, 3 * work / both, peak, &way->both);
+    printer.line({way->name, "fwd", forward, work / forward, &way->forward});
+    if (both > 0) printer.line({way->name, "fwd+bwd", both, 3 * work / both, &way->both});
   }
 }
 
 }  // namespace
 
 BenchShape bench_shape(const std::string& text) {
-  static const std::vector<BenchShape> known = {{"C1", 512, 512, 512, 16, 2},
-                                                {"C2", 2048, 512, 1024, 8, 2},
-                                                {"C3", 1024, 1024, 512, 32, 4},
-                                                {"C4", 2048, 1024, 512, 32, 8},
-                                                {"C5", 1024, 2048, 1024, 64, 8}};
+  static const std::vector<BenchShape> known = {
+      {"C1", 512, 512, 512, 16, 2},    {"C2", 2048, 512, 1024, 8, 2},
+      {"C3", 1024, 1024, 512, 32, 4},  {"C4", 2048, 1024, 512, 32, 8},
+      {"C5", 1024, 2048, 1024, 64, 8}, {"C9", 1, 2048, 1024, 64, 8}};
   for (const BenchShape& shape : known)
     if (shape.name == text) return shape;
   std::istringstream in(text);
@@ -264,7 +321,7 @@ BenchShape bench_shape(const std::string& text) {
       s.k > s.experts)
     throw Error(ExitCode::usage,
                 str("shape '", text,
-                    "' is neither C1, C2, C3, C4, C5 nor T,H,F,E,k (tokens, hidden "
+                    "' is neither C1, C2, C3, C4, C5, C9 nor T,H,F,E,k (tokens, hidden "
                     "width, expert width, experts, experts a token) with 1 ≤ k ≤ E"));
   return s;
 }
@@ -273,7 +330,9 @@ void bench_layer(const BenchLayerOptions& options, std::ostream& out) {
   for (const std::string& kind : options.routings)
     if (kind != "uniform" && kind != "zipf")
       throw Error(ExitCode::usage, str("routing '", kind, "' is not one of uniform zipf"));
-  Printer printer(options, out);
+  const PeerFigures peers =
+      options.against.empty() ? PeerFigures() : PeerFigures(options.against, "layer");
+  Printer printer(options, peers, out);
   with_ranks(1, 1, [&](RankContext& ranks) {
     set_threads(options.threads);
     for (const BenchShape& shape : options.shapes)

@@ -2,6 +2,10 @@
 
 #include <omp.h>
 
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
 #include "core/backend/gemm.h"
 #include "core/base/threads.h"
 
@@ -46,6 +50,51 @@ template <class T>
 template <class T>
 [[gnu::noinline]] double plain_kernel(Index rounds, T* sink) {
   return multiply_adds<T, 16, 12>(rounds, sink);
+}
+
+// Eight sums, so that the loads and not the additions set the pace.
+template <class T, int kBytes>
+[[gnu::always_inline]] inline T sum_words(const T* words, Index count) {
+  typedef T Vector __attribute__((vector_size(kBytes)));
+  constexpr Index kLanes = kBytes / sizeof(T), kSums = 8;
+  Vector sum[kSums] = {};
+  Index i = 0;
+  for (; i + kSums * kLanes <= count; i += kSums * kLanes) {
+#pragma GCC unroll 8
+    for (Index s = 0; s < kSums; ++s) {
+      Vector next;
+      std::memcpy(&next, words + i + s * kLanes, sizeof next);
+      sum[s] += next;
+    }
+  }
+  T total = 0;
+  for (; i < count; ++i) total += words[i];
+  for (Index s = 0; s < kSums; ++s)
+    for (Index l = 0; l < kLanes; ++l) total += sum[s][l];
+  return total;
+}
+
+using ReadKernel = std::int64_t (*)(const std::int64_t* words, Index count);
+#if defined(__x86_64__)
+[[gnu::target("avx512f"), gnu::noinline]] std::int64_t avx512_read(const std::int64_t* words,
+                                                                   Index count) {
+  return sum_words<std::int64_t, 64>(words, count);
+}
+[[gnu::target("avx2"), gnu::noinline]] std::int64_t avx2_read(const std::int64_t* words,
+                                                              Index count) {
+  return sum_words<std::int64_t, 32>(words, count);
+}
+#endif
+[[gnu::noinline]] std::int64_t plain_read(const std::int64_t* words, Index count) {
+  return sum_words<std::int64_t, 16>(words, count);
+}
+
+ReadKernel best_read() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return avx512_read;
+  if (__builtin_cpu_supports("avx2")) return avx2_read;
+#endif
+  return plain_read;
 }
 
 template <class T>
@@ -109,6 +158,29 @@ double GemmRoof::slice() const {
   });
   const auto size = static_cast<double>(n);
   return 2 * size * size * size / (omp_get_wtime() - start) / 1e9;
+}
+
+ReadRoof::ReadRoof(const Backend& backend, Index bytes)
+    : words_(backend.zeros(DType::i64, {std::max<Index>(1, bytes / 8)})) {}
+
+double ReadRoof::slice() const {
+  constexpr double kLeastSeconds = 0.01;
+  const ReadKernel read = best_read();
+  const Index team = threads(), count = words_.numel();
+  const auto* const words = words_.data<std::int64_t>();
+  std::vector<std::int64_t> sink(static_cast<std::size_t>(team));
+  double bytes = 0, seconds = 0;
+  const double start = omp_get_wtime();
+  do {
+    parallel_ranges(team, 1, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i)
+        sink[static_cast<std::size_t>(i)] +=
+            read(words + count * i / team, count * (i + 1) / team - count * i / team);
+    });
+    bytes += 8.0 * static_cast<double>(count);
+    seconds = omp_get_wtime() - start;
+  } while (seconds < kLeastSeconds);
+  return bytes / seconds / 1e9;
 }
 
 }  // namespace moelab

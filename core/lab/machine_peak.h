@@ -27,4 +27,14 @@ class GemmRoof {
   Tensor a_, b_, c_;
 };
 
+// Reading `bytes` of memory once, on threads() threads: from a cache where so much fits into one.
+class ReadRoof {
+ public:
+  ReadRoof(const Backend& backend, Index bytes);
+  double slice() const;  // GB/s, over about 10 ms at least
+
+ private:
+  Tensor words_;
+};
+
 }  // namespace moelab

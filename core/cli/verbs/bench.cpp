@@ -7,6 +7,7 @@
 #include "core/lab/bench_layer.h"
 #include "core/lab/bench_ops.h"
 #include "core/lab/bench_train.h"
+#include "core/train/run_folder.h"
 #include "registry/error.h"
 #include "registry/text.h"
 
@@ -32,8 +33,11 @@ void ops(const Arguments& arguments, std::ostream& out) {
   options.filter = arguments.text("only");
   options.dtype = dtype_argument(arguments);
   set_threads(threads_argument(arguments));
-  const std::vector<OpBenchRow> rows = bench_ops(options);
-  arguments.has("json") ? print_json_lines(out, rows) : print_table(out, rows);
+  options.against = arguments.text("against");
+  const std::vector<std::string> shapes = arguments.texts("shape");
+  if (shapes.size() > 1) throw Error(ExitCode::usage, "bench ops takes one --shape");
+  if (!shapes.empty()) options.shape = shapes[0];
+  print_ops(options, bench_ops(options), arguments.has("json"), out);
 }
 
 void layer(const Arguments& arguments, std::ostream& out) {
@@ -47,6 +51,7 @@ void layer(const Arguments& arguments, std::ostream& out) {
   options.threads = threads_argument(arguments);
   options.rounds = static_cast<int>(arguments.integer("rounds", options.rounds, 1));
   options.json = arguments.has("json");
+  options.against = arguments.text("against");
   bench_layer(options, out);
 }
 
@@ -60,6 +65,8 @@ void training(const Arguments& arguments, const Streams& streams) {
   options.threads = threads_argument(arguments);
   options.steps = arguments.integer("steps", options.steps, 1);
   options.json = arguments.has("json");
+  options.against = arguments.text("against");
+  if (arguments.has("init")) options.init = find_weights(arguments.text("init"), streams.err);
   bench_train(config, options, streams.out);
 }
 
@@ -79,18 +86,24 @@ const RegisterVerb registered{
      .summary = "time ops, one MoE layer, or a recipe's training steps",
      .positionals = {{"WHAT", "ops, layer or train", true, {"ops", "layer", "train"}},
                      {"RECIPE", "of train", false}},
-     .options = {{"only", "TEXT", "ops: those whose name holds TEXT"},
-                 {"shape", "S", "layer: C1 to C5 or T,H,F,E,k; default: C1 to C5", true},
-                 {"routing", "R,…", "layer: uniform, zipf; default: both"},
-                 {"way", "W,…",
-                  "layer: members of the experts family; default: grouped,sequential"},
-                 {"dtype", "D", "layer, ops: f32 (default) or f64"},
-                 {"rounds", "N",
-                  "layer: how often all is repeated, interleaved; medians are shown"},
-                 {"steps", "N", "train: steps that are timed"},
-                 set_option(),
-                 threads_option(),
-                 {"json", "", "JSON lines instead of tables"}},
+     .options =
+         {{"only", "TEXT", "ops: those whose name holds TEXT"},
+          {"shape", "S",
+           "layer: C1 to C5, C9 (decoding) or T,H,F,E,k; default: C1 to C5; ops: one of them or "
+           "quickstart: the ops of a training step at that shape",
+           true},
+          {"routing", "R,…", "layer: uniform, zipf; default: both"},
+          {"way", "W,…", "layer: members of the experts family; default: grouped,sequential"},
+          {"dtype", "D", "layer, ops: f32 (default) or f64"},
+          {"rounds", "N", "layer: how often all is repeated, interleaved; medians are shown"},
+          {"steps", "N", "train: steps that are timed"},
+          {"init", "PATH", "train: start from these weights, as moelab train"},
+          {"against", "FILE",
+           "figures of another program, JSON lines (docs/benchmarks.md): its fastest way and "
+           "the ratio of times beside ours"},
+          set_option(),
+          threads_option(),
+          {"json", "", "JSON lines instead of tables"}},
      .notes = "Examples: moelab bench layer --shape C2 --json, moelab bench train "
               "recipes/quickstart.toml",
      .run = run}};
