@@ -75,7 +75,7 @@ struct TensorPlacement {
   std::vector<int> ranks;         // that hold it, or a piece of it
 };
 // Names are those of checkpoints (model.layers.3.mlp.experts.5.up_proj.weight). Throws Error(usage)
-// for a layer or an expert beyond `layers`, `experts`, and numbers that do not divide.
+// for other names, a layer or an expert beyond `layers`, `experts`, and numbers that do not divide.
 TensorPlacement place_tensor(const RankLayout& layout, const std::string& name, std::int64_t layers,
                              std::int64_t experts);
 

@@ -1,4 +1,5 @@
 // Where a parameter lives, from its name alone.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -31,6 +32,28 @@ bool is_cut(const std::string& name) {
   return false;
 }
 
+// Names that no checkpoint of ours has get no answer. What a block holds beside its known parts is
+// up to its components, so that only misspelt projections are told apart.
+void require_known(const std::string& name) {
+  constexpr std::array<std::string_view, 3> kOutside{"model.embed_tokens.weight",
+                                                     "model.norm.weight", "lm_head.weight"};
+  constexpr std::array<std::string_view, 4> kParts{".self_attn.", ".mlp.", ".input_layernorm.",
+                                                   ".post_attention_layernorm."};
+  const bool inside = name.starts_with("model.layers.") && number_after(name, ".layers.");
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  const bool known = inside ? std::any_of(kParts.begin(), kParts.end(), has) &&
+                                  (!has("_proj") || is_cut(name)) &&
+                                  (!has(".experts.") || number_after(name, ".experts."))
+                            : std::find(kOutside.begin(), kOutside.end(), name) != kOutside.end();
+  if (!known)
+    throw Error(ExitCode::usage,
+                str("--tensor '", name,
+                    "' is no name of a checkpoint's; names are model.embed_tokens.weight, "
+                    "model.norm.weight, lm_head.weight, and model.layers.N.… such as "
+                    "model.layers.0.self_attn.q_proj.weight or "
+                    "model.layers.0.mlp.experts.0.up_proj.weight"));
+}
+
 // Blocks in order, as many a stage; embedding at the beginning, final norm and head at the end.
 std::int64_t stage_of(const std::string& name, std::int64_t layers, std::int64_t stages) {
   const auto layer = number_after(name, ".layers.");
@@ -47,6 +70,7 @@ std::int64_t stage_of(const std::string& name, std::int64_t layers, std::int64_t
 
 TensorPlacement place_tensor(const RankLayout& layout, const std::string& name, std::int64_t layers,
                              std::int64_t experts) {
+  require_known(name);
   TensorPlacement place;
   const auto expert = number_after(name, ".experts.");
   place.expert = expert.has_value();

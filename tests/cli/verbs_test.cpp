@@ -145,6 +145,10 @@ TEST_CASE("topology prints groups of any size, places parameters, and says what 
         "model.layers.0.self_attn.q_proj.weight: stage 0, cut over tp; 8 ranks [0..7]\n");
   CHECK(contains(run_moelab(words + "model.layers.4.mlp.gate.weight").text,
                  "is of layer 4, but there are 4; see --layers"));
+  for (const char* name :
+       {"nonsense", "layers.1.mlp.experts.up.weight", "model.layers.1.mlp.experts.up_proj",
+        "model.layers.0.mlp.typo_proj.weight", "model.layers.x.mlp.gate.weight"})
+    CHECK_MESSAGE(contains(run_moelab(words + name).text, "is no name of a checkpoint's"), name);
   CHECK(run_moelab("topology --world 16 --tp 3").code == 2);
   CHECK(contains(run_moelab("topology --world 16 --ep 32").text,
                  "etp · ep · pp = 1 · 32 · 1 does not divide the world of 16 ranks"));

@@ -123,7 +123,7 @@ const RegisterVerb registered{
                   "fastest first, default tp-cp-ep-dp-pp; DeepSpeed's E+D is tp-ep-dp-pp, its D+E "
                   "tp-dp-ep-pp"},
                  {"optimizer-instances", "N", "copies of the sharded optimizer state (default 1)"},
-                 {"tensor", "NAME", "only where this parameter lives"},
+                 {"tensor", "NAME", "only where this parameter lives, by its name in checkpoints"},
                  {"layers", "N", "with --tensor: blocks of the model (default: the stages)"},
                  {"experts", "N", "with --tensor: experts of a layer (default: ep)"}},
      .notes = "Starts no rank. dp = world / (tp cp pp) and, of experts, world / (etp ep pp).\n"
