@@ -28,7 +28,9 @@ std::string file_text(const std::string& path) {
 TEST_CASE("the verbs are those that users and scripts rely on") {
   std::string names;
   for (const auto& [name, verb] : verbs()) names += name + " ";
-  CHECK(names == "bench check components data doctor eval explain generate new report topology trace train ");
+  CHECK(
+      names ==
+      "bench check components data doctor eval explain generate new report topology trace train ");
 }
 
 TEST_CASE("--help lists every verb and every exit code") {
