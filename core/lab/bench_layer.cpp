@@ -269,9 +269,11 @@ void bench_shape_and_routing(const BenchLayerOptions& options, const BenchShape&
     ways.push_back(std::make_unique<LayerWay>(shape, name, options.dtype, ranks));
   const GemmRoof roof(backend, options.dtype);
   std::optional<ReadRoof> memory;  // as large as all weights, or larger than caches
-  if (decodes(shape))
-    memory.emplace(backend, std::min<Index>(kMostRead, 3 * shape.experts * shape.hidden *
-                                                           shape.width * size_of(options.dtype)));
+  if (decodes(shape)) {
+    const auto weights = static_cast<std::size_t>(3 * shape.experts * shape.hidden * shape.width);
+    const auto bytes = static_cast<Index>(weights * size_of(options.dtype));
+    memory.emplace(backend, std::min<Index>(kMostRead, bytes));
+  }
   double peak = 0, product = 0, read = 0;
   for (int round = -1; round < options.rounds; ++round) {  // round −1 warms up
     const ForcedRouting routing = draw_routing(shape, kind, round + 1);

@@ -68,7 +68,8 @@ OpInstance rotated(const StepShape& s) {
 
 OpInstance attended(const StepShape& s) {
   const AttentionShape shape{s.tokens / s.length, s.length, s.heads, s.heads, s.hidden / s.heads};
-  const double pairs = static_cast<double>(s.tokens * (s.length + 1) / 2 * s.hidden);
+  const Index seen = s.tokens * (s.length + 1) / 2;  // pairs of tokens, under the causal mask
+  const auto pairs = static_cast<double>(seen * s.hidden);
   const Index n = s.tokens * s.hidden;
   return with_cost(
       {OpInput::real({s.tokens, s.hidden}), OpInput::real({s.tokens, s.hidden}),
