@@ -170,7 +170,7 @@ TEST_CASE("every variant of grouped_mlp is bit-equal for any number of threads")
         many.run(which);
         for (std::size_t i = 0; i < one.results().size(); ++i) {
           const auto &a = *one.results()[i].second, &b = *many.results()[i].second;
-          CHECK(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+          CHECK((a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0));
         }
       }
     }
