@@ -18,24 +18,18 @@ void at_width(Index width, const Loop& loop) {
     loop(std::integral_constant<Index, 0>());
 }
 
-// Columns [0, width) of `rows` rows to other ones, copied or added.
-inline void copy_columns(Index rows, Index width, const float* from, Index from_stride, float* into,
-                         Index into_stride) {
+// Columns [0, width) of `rows` rows to other ones: written, or added where kAdd.
+template <bool kAdd>
+void move_columns(Index rows, Index width, const float* from, Index from_stride, float* into,
+                  Index into_stride) {
   at_width(width, [&](auto fixed) {
     const Index columns = fixed() > 0 ? fixed() : width;
     for (Index r = 0; r < rows; ++r, from += from_stride, into += into_stride)
 #pragma omp simd
-      for (Index j = 0; j < columns; ++j) into[j] = from[j];
+      for (Index j = 0; j < columns; ++j) into[j] = kAdd ? into[j] + from[j] : from[j];
   });
 }
-inline void add_columns(Index rows, Index width, const float* from, Index from_stride, float* into,
-                        Index into_stride) {
-  at_width(width, [&](auto fixed) {
-    const Index columns = fixed() > 0 ? fixed() : width;
-    for (Index r = 0; r < rows; ++r, from += from_stride, into += into_stride)
-#pragma omp simd
-      for (Index j = 0; j < columns; ++j) into[j] += from[j];
-  });
-}
+inline constexpr auto& copy_columns = move_columns<false>;
+inline constexpr auto& add_columns = move_columns<true>;
 
 }  // namespace moelab

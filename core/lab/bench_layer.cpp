@@ -332,8 +332,7 @@ void bench_layer(const BenchLayerOptions& options, std::ostream& out) {
   for (const std::string& kind : options.routings)
     if (kind != "uniform" && kind != "zipf")
       throw Error(ExitCode::usage, str("routing '", kind, "' is not one of uniform zipf"));
-  const PeerFigures peers =
-      options.against.empty() ? PeerFigures() : PeerFigures(options.against, "layer");
+  const PeerFigures peers(options.against, "layer");
   Printer printer(options, peers, out);
   with_ranks(1, 1, [&](RankContext& ranks) {
     set_threads(options.threads);

@@ -173,8 +173,7 @@ std::vector<OpBenchRow> bench_ops(const OpBenchOptions& options) {
 
 void print_ops(const OpBenchOptions& options, const std::vector<OpBenchRow>& rows, bool json,
                std::ostream& out) {
-  const PeerFigures peers =
-      options.against.empty() ? PeerFigures() : PeerFigures(options.against, "op");
+  const PeerFigures peers(options.against, "op");
   if (!json)
     out << std::left << std::setw(34) << "op" << std::setw(10) << "pass" << std::setw(6) << "dtype"
         << std::right << std::setw(10) << "ms" << std::setw(9) << "GF/s" << std::setw(9) << "GB/s"

@@ -145,8 +145,7 @@ void print_ops(bool json, const TrainTimes& times, std::ostream& text) {
 }  // namespace
 
 void bench_train(const RunConfig& config, const BenchTrainOptions& options, std::ostream& out) {
-  const PeerFigures peers =
-      options.against.empty() ? PeerFigures() : PeerFigures(options.against, "train");
+  const PeerFigures peers(options.against, "train");
   const Corpus corpus = make_corpus(config);
   run_ranks(config, options.threads, [&](Rank& rank) {
     Stepper stepper(config, corpus, options.init, rank);

@@ -44,7 +44,8 @@ PeerWork work_of(const Json& line) {
 
 }  // namespace
 
-PeerFigures::PeerFigures(const std::string& path, const std::string& kind) : given_(true) {
+PeerFigures::PeerFigures(const std::string& path, const std::string& kind) : given_(!path.empty()) {
+  if (!given_) return;
   std::ifstream in(path);
   if (!in) throw Error(ExitCode::data, str("--against ", path, ": cannot be read"));
   int number = 0;

@@ -29,9 +29,8 @@ struct PeerFigure {
 
 class PeerFigures {
  public:
-  PeerFigures() = default;  // none
-  // Throws Error(data) for a file that cannot be read, is not JSON lines, or has no figure of
-  // `kind`.
+  // Of the file at `path`; "": none. Throws Error(data) for a file that cannot be read, is not JSON
+  // lines, or has no figure of `kind`.
   PeerFigures(const std::string& path, const std::string& kind);
 
   bool given() const { return given_; }

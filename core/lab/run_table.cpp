@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "core/lab/samples.h"
 #include "core/telemetry/metrics.h"
 #include "registry/error.h"
 #include "registry/recipe.h"
@@ -36,6 +37,28 @@ struct Run {
   double heldout_loss = kNone, heldout_bits_per_byte = kNone;
   double max_vio = kNone, drop_rate = kNone, experts_per_token = kNone, dead_experts = kNone;
   double tokens_per_second = kNone;
+};
+
+// Everything that a run measured: in JSON under `key`, in tables under `heading`.
+struct Column {
+  const char *key, *heading;
+  double Run::*of_run;
+  Spread RunRow::*of_row;
+  int digits;
+  double factor;
+  bool with_deviation;
+};
+constexpr Column kColumns[] = {
+    {"heldout_loss", "held-out loss", &Run::heldout_loss, &RunRow::heldout_loss, 4, 1, true},
+    {"heldout_bits_per_byte", "bits/byte", &Run::heldout_bits_per_byte,
+     &RunRow::heldout_bits_per_byte, 4, 1, false},
+    {"max_vio", "MaxVio", &Run::max_vio, &RunRow::max_vio, 2, 1, true},
+    {"drop_rate", "dropped %", &Run::drop_rate, &RunRow::drop_rate, 2, 100, true},
+    {"experts_per_token", "experts/token", &Run::experts_per_token, &RunRow::experts_per_token, 2,
+     1, false},
+    {"dead_experts", "dead experts", &Run::dead_experts, &RunRow::dead_experts, 2, 1, false},
+    {"tokens_per_second", "tokens/s", &Run::tokens_per_second, &RunRow::tokens_per_second, 0, 1,
+     false},
 };
 
 double number(const Json& value) { return value.is_number() ? value.get<double>() : kNone; }
@@ -80,13 +103,6 @@ double layer_mean(const std::vector<Json>& steps, const std::string& name) {
   return count == 0 ? kNone : sum / static_cast<double>(count);
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return kNone;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 std::string comparable_recipe(const std::string& path) {
   Report report;
   Node tree = load_recipe(path, {}, report);
@@ -121,7 +137,7 @@ Run read_run(const std::string& folder, std::int64_t last) {
   for (const Json& step : steps)
     if (const double speed = number(step.value("tokens_per_second", Json())); std::isfinite(speed))
       speeds.push_back(speed);
-  run.tokens_per_second = median(speeds);
+  if (!speeds.empty()) run.tokens_per_second = median(speeds);
   return run;
 }
 
@@ -159,13 +175,7 @@ RunRow row_of(const std::vector<Run>& runs, const std::string& root) {
   }
   row.name = common_name(names);
   row.steps = runs[0].steps;
-  row.heldout_loss = spread(runs, &Run::heldout_loss);
-  row.heldout_bits_per_byte = spread(runs, &Run::heldout_bits_per_byte);
-  row.max_vio = spread(runs, &Run::max_vio);
-  row.drop_rate = spread(runs, &Run::drop_rate);
-  row.experts_per_token = spread(runs, &Run::experts_per_token);
-  row.dead_experts = spread(runs, &Run::dead_experts);
-  row.tokens_per_second = spread(runs, &Run::tokens_per_second);
+  for (const Column& column : kColumns) row.*column.of_row = spread(runs, column.of_run);
   return row;
 }
 
@@ -193,23 +203,6 @@ std::vector<std::string> run_folders(const std::string& root, std::ostream& warn
   return found;
 }
 
-struct Column {
-  const char* heading;
-  Spread RunRow::*member;
-  int digits;
-  double factor;
-  bool with_deviation;
-};
-constexpr Column kColumns[] = {
-    {"held-out loss", &RunRow::heldout_loss, 4, 1, true},
-    {"bits/byte", &RunRow::heldout_bits_per_byte, 4, 1, false},
-    {"MaxVio", &RunRow::max_vio, 2, 1, true},
-    {"dropped %", &RunRow::drop_rate, 2, 100, true},
-    {"experts/token", &RunRow::experts_per_token, 2, 1, false},
-    {"dead experts", &RunRow::dead_experts, 2, 1, false},
-    {"tokens/s", &RunRow::tokens_per_second, 0, 1, false},
-};
-
 std::string fixed(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
@@ -223,7 +216,7 @@ std::vector<std::vector<std::string>> cells(const std::vector<RunRow>& rows) {
     std::vector<std::string> line{row.name, std::to_string(row.runs.size()),
                                   std::to_string(row.steps)};
     for (const Column& column : kColumns) {
-      const Spread& of = row.*column.member;
+      const Spread& of = row.*column.of_row;
       std::string cell =
           std::isfinite(of.mean) ? fixed(of.mean * column.factor, column.digits) : "-";
       if (column.with_deviation && row.runs.size() > 1 && std::isfinite(of.mean))
@@ -302,17 +295,11 @@ std::string json_lines(const std::vector<RunRow>& rows) {
     for (std::size_t i = 0; i < row.runs.size(); ++i)
       out.append(i == 0 ? "" : ",").append(json_string(row.runs[i]));
     out += ']';
-    const auto pair = [&](const char* key, const Spread& of) {
-      out += str(",\"", key, "\":", json_number(of.mean), ",\"", key,
+    for (const Column& column : kColumns) {
+      const Spread& of = row.*column.of_row;
+      out += str(",\"", column.key, "\":", json_number(of.mean), ",\"", column.key,
                  "_deviation\":", json_number(of.deviation));
-    };
-    pair("heldout_loss", row.heldout_loss);
-    pair("heldout_bits_per_byte", row.heldout_bits_per_byte);
-    pair("max_vio", row.max_vio);
-    pair("drop_rate", row.drop_rate);
-    pair("experts_per_token", row.experts_per_token);
-    pair("dead_experts", row.dead_experts);
-    pair("tokens_per_second", row.tokens_per_second);
+    }
     out += "}\n";
   }
   return out;

@@ -5,6 +5,7 @@
 #include "core/backend/packed_product.h"
 #include "core/backend/panel_width.h"
 #include "core/base/threads.h"
+#include "core/ops/grouped.h"
 #include "core/ops/grouped_mlp_variants.h"
 #include "core/ops/simd_product.h"
 #include "core/ops/worker_scratch.h"
@@ -18,17 +19,12 @@ constexpr Index kPad = 16;  // floats after a row of scratch, which keep rows ou
 constexpr Index kStreamed = 8 << 20;  // bytes of a weight gradient from which it is written past
                                       // the caches
 
-struct Block {
-  Index group = 0, begin = 0, end = 0;  // rows of a group, or rows of its weight gradient
-  Index rows() const { return end - begin; }
-};
-
 // Every group's rows in blocks of nearly equal size; smaller ones when there are few rows, so that
 // there is work for all threads. Results depend on no cut.
-std::vector<Block> row_blocks(const Args& args) {
+std::vector<RowTile> row_blocks(const Args& args) {
   constexpr Index kItems = 16, kLeast = 5 * kTileRows;
   const Index wanted = std::clamp((args.rows + kItems - 1) / kItems, kLeast, kBlockRows);
-  std::vector<Block> blocks;
+  std::vector<RowTile> blocks;
   for (Index g = 0; g < args.groups; ++g) {
     const Index begin = args.offset_e1[g], rows = args.offset_e1[g + 1] - begin;
     const Index count = (rows + wanted - 1) / wanted;
@@ -38,8 +34,8 @@ std::vector<Block> row_blocks(const Args& args) {
   return blocks;
 }
 
-std::vector<Block> weight_blocks(const Args& args, Index total) {
-  std::vector<Block> blocks;
+std::vector<RowTile> weight_blocks(const Args& args, Index total) {
+  std::vector<RowTile> blocks;
   for (Index g = 0; g < args.groups; ++g) {
     const Index step = column_block(args.offset_e1[g + 1] - args.offset_e1[g], total);
     for (Index begin = 0; begin < total; begin += step)
@@ -75,7 +71,7 @@ class PackedMlp {
   }
 
   // h (unless null) and the activation of a block; `a` has rows of width + kPad.
-  void up(const Block& block, const PackedSpace<float>& space, float* h_RG, float* a) const {
+  void up(const RowTile& block, const PackedSpace<float>& space, float* h_RG, float* a) const {
     const Index F = args_.width, G = args_.up_width, H = args_.hidden;
     const Index step = gated_ ? kTileColumns / 2 : kTileColumns, a_row = F + kPad;
     const float* w_GH = args_.up_eGH + block.group * G * H;
@@ -111,7 +107,7 @@ class PackedMlp {
                       (F + step - 1) / step, source_column, lines, finish);
   }
 
-  void down(const Block& block, const PackedSpace<float>& space, const float* a,
+  void down(const RowTile& block, const PackedSpace<float>& space, const float* a,
             float* y_RH) const {
     const Index F = args_.width, H = args_.hidden;
     const float* w_HF = args_.down_eHF + block.group * H * F;
@@ -132,8 +128,8 @@ class PackedMlp {
   }
 
   // dh over h, the activation again into a_RF, and dweight, of a block.
-  void activation_gradient(const Block& block, const PackedSpace<float>& space, const float* dy_RH,
-                           float* h_RG, float* a_RF, float* dweight_R) const {
+  void activation_gradient(const RowTile& block, const PackedSpace<float>& space,
+                           const float* dy_RH, float* h_RG, float* a_RF, float* dweight_R) const {
     const Index F = args_.width, G = args_.up_width, H = args_.hidden;
     const float* w_HF = args_.down_eHF + block.group * H * F;
     const float* dy = dy_RH + block.begin * H;
@@ -168,7 +164,7 @@ class PackedMlp {
   }
 
   // dx_RH = dh · up of a block, or added to it.
-  void input_gradient(const Block& block, const PackedSpace<float>& space, const float* dh_RG,
+  void input_gradient(const RowTile& block, const PackedSpace<float>& space, const float* dh_RG,
                       bool adds, float* dx_RH) const {
     const Index G = args_.up_width, H = args_.hidden;
     const float* w_GH = args_.up_eGH + block.group * G * H;
@@ -184,9 +180,9 @@ class PackedMlp {
   }
 
   // Rows [begin, end) of one group's gradient into_eNM[group] (+)= Σ_r a(r) ⊗ b(r).
-  void weight_gradient(const Block& block, const PackedSpace<float>& space, const RowsOf<float>& a,
-                       const RowsOf<float>& b, Index rows_N, Index columns_M,
-                       const GradInto<float>& grad) const {
+  void weight_gradient(const RowTile& block, const PackedSpace<float>& space,
+                       const RowsOf<float>& a, const RowsOf<float>& b, Index rows_N,
+                       Index columns_M, const GradInto<float>& grad) const {
     const Index size = rows_N * columns_M;
     const Index rows = args_.offset_e1[block.group + 1] - args_.offset_e1[block.group];
     const bool stream = args_.groups * size * static_cast<Index>(sizeof(float)) >= kStreamed;
@@ -234,11 +230,11 @@ void bias_gradients(const Args& args, const float* dh_RG, const float* dy_RH,
 void packed_mlp_forward(const Backend& backend, const Args& args, float* h_RG, float* y_RH) {
   const Index terms = std::max(args.hidden, args.width);
   const PackedMlp mlp(backend, args);
-  const std::vector<Block> blocks = row_blocks(args);
+  const std::vector<RowTile> blocks = row_blocks(args);
   const Index space_size = PackedSpace<float>::size(terms);
   const WorkerScratch<float> scratch(backend, space_size + kBlockRows * (args.width + kPad));
   parallel_items(static_cast<Index>(blocks.size()), [&](Index i, int worker) {
-    const Block& block = blocks[static_cast<std::size_t>(i)];
+    const RowTile& block = blocks[static_cast<std::size_t>(i)];
     const PackedSpace<float> space(scratch.of(worker), terms);
     float* a = scratch.of(worker) + space_size;
     mlp.up(block, space, h_RG, a);
@@ -261,9 +257,9 @@ void packed_mlp_backward(const Backend& backend, const Args& args, float* h_RG, 
   float* dweight = dweight_R ? dweight_R.data<float>() : nullptr;
 
   const WorkerScratch<float> scratch(backend, PackedSpace<float>::size(terms));
-  const std::vector<Block> blocks = row_blocks(args);
+  const std::vector<RowTile> blocks = row_blocks(args);
   parallel_items(static_cast<Index>(blocks.size()), [&](Index i, int worker) {
-    const Block& block = blocks[static_cast<std::size_t>(i)];
+    const RowTile& block = blocks[static_cast<std::size_t>(i)];
     const PackedSpace<float> space(scratch.of(worker), terms);
     mlp.activation_gradient(block, space, dy_RH, h_RG, a, dweight);
     if (wants_source)
@@ -274,13 +270,14 @@ void packed_mlp_backward(const Backend& backend, const Args& args, float* h_RG, 
         (grads.weight_R.beta == 0.0F ? 0.0F : grads.weight_R.into[r]) + dweight[r];
 
   // Weight gradients: the rows of an expert are never split, its output is.
-  const std::vector<Block> ups = grads.up_eGH.into ? weight_blocks(args, G) : std::vector<Block>{};
-  const std::vector<Block> downs =
-      grads.down_eHF.into ? weight_blocks(args, H) : std::vector<Block>{};
+  const std::vector<RowTile> ups =
+      grads.up_eGH.into ? weight_blocks(args, G) : std::vector<RowTile>{};
+  const std::vector<RowTile> downs =
+      grads.down_eHF.into ? weight_blocks(args, H) : std::vector<RowTile>{};
   parallel_items(static_cast<Index>(ups.size() + downs.size()), [&](Index i, int worker) {
     const auto at = static_cast<std::size_t>(i);
     const bool up = at < ups.size();
-    const Block& block = up ? ups[at] : downs[at - ups.size()];
+    const RowTile& block = up ? ups[at] : downs[at - ups.size()];
     const PackedSpace<float> space(scratch.of(worker), terms);
     const Index begin = args.offset_e1[block.group];
     if (up)
